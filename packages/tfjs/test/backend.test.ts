@@ -94,6 +94,79 @@ describe("register", () => {
     tf.dispose([x, two, huge, product, infinite]);
   });
 
+  it("moves, adds and compares few elements on the host, if nobody has needed them on the device", async () => {
+    const before = live();
+    const floats = () => tf.tensor2d([1, -2, Number.NaN, 4e9, 5, 0.1], [2, 3]);
+    const whole = () => tf.tensor2d([2 ** 31 - 1, 2, -3, 2 ** 24 + 1, 5, 6], [2, 3], "int32");
+    const row = () => tf.tensor1d([3, 0.7, -1]);
+    const wholeRow = () => tf.tensor1d([2 ** 24 + 3, 1, -7], "int32");
+    const truth = () => tf.tensor2d([1, 0, 1, 0, 0, 1], [2, 3], "bool");
+    // The second of each: results.
+    const calls: [() => tf.Tensor | tf.Tensor[], number][] = [
+      ...[tf.add, tf.sub, tf.mul].flatMap((call): [() => tf.Tensor, number][] => [
+        [() => call(floats(), row()), 1],
+        [() => call(whole(), wholeRow()), 1],
+      ]),
+      ...[tf.equal, tf.notEqual, tf.less, tf.lessEqual, tf.greater, tf.greaterEqual].map(
+        (call): [() => tf.Tensor, number] => [() => call(floats(), row()), 1],
+      ),
+      [() => tf.where(truth(), floats(), tf.onesLike(floats())), 1],
+      [() => tf.transpose(whole()), 1],
+      [() => tf.slice(floats(), [0, 1], [2, 2]), 1],
+      [() => tf.stridedSlice(floats(), [1, 2], [0, 0], [-1, -2], 1, 1), 1],
+      [() => tf.reverse(truth(), 1), 1],
+      [() => tf.tile(row(), [3]), 1],
+      [
+        () =>
+          tf.pad(
+            floats(),
+            [
+              [0, 1],
+              [2, 0],
+            ],
+            7,
+          ),
+        1,
+      ],
+      [() => tf.concat([floats(), floats()], 1), 1],
+      [() => tf.stack([whole(), whole()], 1), 1],
+      [() => tf.split(floats(), 3, 1), 3],
+      [() => tf.unstack(truth()), 2],
+      [() => tf.add(tf.zeros([0, 3]), row()), 1],
+    ];
+    const valuesOf = (call: () => tf.Tensor | tf.Tensor[]) =>
+      tf.tidy(() => [call()].flat().map((result) => [result.shape, result.dtype, [...result.dataSync()]]));
+    const other = await register(tf, [cpu()], { name: "device", use: false, hostElements: 0 });
+    for (const [call, results] of calls) {
+      await tf.setBackend("device");
+      const { rows: onDevice } = await other.profile(() => valuesOf(call));
+      assert.ok(onDevice.every(({ onHost }) => onHost === 0));
+      const expected = valuesOf(call);
+      await tf.setBackend(name);
+      assert.deepEqual(valuesOf(call), expected, String(call));
+      const { rows } = await registration.profile(() => valuesOf(call));
+      const computed = rows.reduce((sum, { onHost }) => sum + onHost, 0);
+      assert.ok(computed >= results, `${call} computed ${computed} results on the host`);
+      assert.equal(live(), before);
+    }
+    await other.dispose();
+    // Too many, and not exact.
+    for (const call of [
+      () => tf.add(tf.ones([1001]), tf.ones([1001])),
+      () => tf.tile(tf.ones([600]), [2]),
+      () => tf.div(row(), row()),
+      () => tf.add(row(), whole()),
+    ]) {
+      const { rows } = await registration.profile(() => tf.tidy(() => void call()));
+      assert.ok(rows.every(({ onHost }) => onHost === 0));
+    }
+    for (const hostElements of [-1, 0.5, "7"] as number[])
+      await assert.rejects(
+        register(tf, [cpu()], { name: "none", hostElements }),
+        /hostElements is .*; allowed: a whole number/,
+      );
+  });
+
   it("shares the data of reshaped and cloned tensors", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
     const x = tf.square(tf.tensor1d([1, 2, 3, 4]));
@@ -103,6 +176,73 @@ describe("register", () => {
     for (const view of views) assert.deepEqual([...view.dataSync()], [1, 4, 9, 16]);
     tf.dispose(views);
     assert.equal(tf.engine().backend.numDataIds(), before.ids + 1);
+  });
+
+  it("shares the memory of parts in one piece, as long as any of them lives", () => {
+    const before = live();
+    tf.engine().startScope();
+    const x = tf.square(tf.tensor2d([1, 2, 3, 4, 5, 6, 7, 8], [4, 2]));
+    const rows = tf.slice(x, [1, 0], [3, 2]);
+    const first = live();
+    const [row, pair] = [tf.slice(rows, [1, 0], [1, 2]), tf.split(rows, 3)];
+    const single = tf.slice(tf.reshape(rows, [6]), 5, 1);
+    assert.equal(live(), first);
+    x.dispose();
+    rows.dispose();
+    // Of the device, at places other than the beginning of the memory.
+    const results: [() => tf.Tensor, number[]][] = [
+      [() => row, [25, 36]],
+      [() => pair[2]!, [49, 64]],
+      [() => single, [64]],
+      [() => tf.add(row, pair[0]!), [34, 52]],
+      [() => tf.add(row, single), [89, 100]],
+      [() => tf.elu(row), [25, 36]],
+      [() => tf.sum(row), [61]],
+      [() => tf.concat([row, pair[0]!], 1), [25, 36, 9, 16]],
+      [() => tf.transpose(row), [25, 36]],
+      [() => tf.matMul(row, pair[2]!, false, true), [25 * 49 + 36 * 64]],
+      [() => tf.gather(row, tf.tensor1d([1], "int32"), 1), [36]],
+      [
+        () =>
+          tf.conv2d(
+            tf.reshape<tf.Rank.R3>(row, [1, 2, 1]),
+            tf.reshape<tf.Rank.R4>(pair[0]!, [1, 1, 1, 2]),
+            1,
+            "same",
+          ),
+        [225, 400, 324, 576],
+      ],
+    ];
+    for (const [run, expected] of results) {
+      const values = [...run().dataSync()];
+      assert.deepEqual(values, expected, String(run));
+    }
+    const whole = tf.square(tf.fill([2, 2], 3, "int32"));
+    const wholePart = tf.slice(whole, [1, 0], [1, 2]);
+    const wholeProduct = tf.matMul(wholePart, wholePart, false, true);
+    assert.deepEqual([...wholeProduct.dataSync()], [162]);
+    tf.engine().endScope();
+    assert.equal(live(), before);
+  });
+
+  it("copies a part that would keep a memory of more than eight times its size", () => {
+    const x = tf.square(tf.range(0, 18));
+    const before = live();
+    const [large, small] = [tf.slice(x, 3, 3), tf.slice(x, 3, 2)];
+    assert.equal(live(), before + 1);
+    // A part of a part counts as one of the whole.
+    const smaller = tf.slice(large, 1, 2);
+    assert.equal(live(), before + 2);
+    assert.deepEqual(
+      [large, small, smaller].map((part) => [...part.dataSync()]),
+      [
+        [9, 16, 25],
+        [9, 16],
+        [16, 25],
+      ],
+    );
+    tf.dispose([x, large, small, smaller]);
+    assert.equal(live(), before - 1);
   });
 
   it("frees all of a complex tensor", () => {
@@ -348,6 +488,16 @@ describe("register", () => {
     );
     const calls = Object.fromEntries(profile.rows.map((row) => [row.kernel, row.calls]));
     assert.deepEqual(calls, { Square: 2, Add: 1 });
+    assert.ok(profile.rows.every(({ onHost }) => onHost === 0));
+    const { rows } = await registration.profile(() => tf.tidy(() => void tf.split(tf.add(x, x), 3)));
+    assert.deepEqual(
+      rows.map(({ kernel, onHost }) => [kernel, onHost]).sort(),
+      [
+        ["Add", 0],
+        ["SplitV", 0],
+      ],
+      "x has been on the device",
+    );
     const { kernelMs } = await tf.time(() => tf.dispose(tf.square(x)));
     assert.equal(typeof kernelMs, "number");
     assert.equal((await registration.profile(() => {})).rows.length, 0);
@@ -368,6 +518,8 @@ describe("register", () => {
     const read = tf.square(known);
     await read.data();
     const unread = tf.add(read, known);
+    const [readPart, unreadPart] = [tf.slice(read, 1, 2), tf.slice(read, 0, 2)];
+    await readPart.data();
     const device = registration.compute.inner.native() as { destroy(): void };
     const lost = new Promise<void>((resolve) => {
       registration.compute.onLost(() => resolve());
@@ -376,12 +528,16 @@ describe("register", () => {
     await lost;
     assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
     const report = await registration.use("cpu");
-    assert.equal(report.lost.length, 1);
+    // That of `unread`, and that of which only a part has not been read.
+    assert.equal(report.lost.length, 2);
     const sum = tf.add(read, known);
     assert.deepEqual([...sum.dataSync()], [2, 6, 12]);
+    const partSum = tf.add(readPart, tf.slice(read, 0, 2));
+    assert.deepEqual([...partSum.dataSync()], [5, 13]);
     assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
+    assert.throws(() => tf.square(unreadPart), { code: "DEVICE_LOST" });
     assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });
-    tf.dispose([known, read, unread, sum]);
+    tf.dispose([known, read, readPart, unread, unreadPart, sum, partSum]);
   });
 
   it("survives many resets of the engine", async () => {

@@ -5,6 +5,7 @@ import {
   linearBuiltins,
   output,
   type Program,
+  packQuad,
   program,
   WORKGROUP_SIZE,
   wgsl,
@@ -77,6 +78,31 @@ fn main(${linearBuiltins}) {
 `,
 });
 
+/** For rows of whole, aligned quads, wherever they lie: one invocation writes a quad, and reads nothing back. */
+const storeHalfQuadsProgram: Program<
+  "source" | "output",
+  "rows" | "row_quads" | "quads" | "row_stride" | "batch_stride"
+> = program({
+  name: "store_half_quads",
+  bindings: { source: input("vec4f"), output: output("half4") },
+  // The quads of all rows, in a row, and from one row and one matrix of the output to the next.
+  parameters: { rows: "u32", row_quads: "u32", quads: "u32", row_stride: "u32", batch_stride: "u32" },
+  light: true,
+  body: wgsl`
+${workgroupIndex}
+${halfFunctions}${packQuad}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (index >= parameters.quads) { return; }
+  let row = index / parameters.row_quads;
+  let at = row / parameters.rows * parameters.batch_stride + row % parameters.rows * parameters.row_stride
+    + index % parameters.row_quads;
+  output[parameters.output_offset + at] = pack_quad(source[parameters.source_offset + index]);
+}
+`,
+});
+
 /**
  * Rounds f32 numbers to f16 and writes them to an output laid out as `layout`; everything between rows
  * and matrices keeps its bits. `source` holds the matrices tightly: batch x rows x columns.
@@ -87,6 +113,10 @@ export function storeHalves(
   output: BufferRegion,
   layout: MatrixLayout,
 ): void {
+  if (hasQuads(source, output, layout)) {
+    storeQuads(context, source, output, layout);
+    return;
+  }
   const nest = nestOf(layout, output.byteLength / 2);
   const first = Math.floor(output.byteOffset / 4);
   const words = Math.ceil((output.byteOffset + output.byteLength) / 4) - first;
@@ -103,6 +133,36 @@ export function storeHalves(
       },
     },
     Math.ceil(words / WORKGROUP_SIZE),
+  );
+}
+
+function hasQuads(source: BufferRegion, output: BufferRegion, layout: MatrixLayout): boolean {
+  const { batch, columns, rowStride = columns, batchStride = 0 } = layout;
+  const isWhole = (elements: number) => elements % 4 === 0;
+  return (
+    source.byteOffset % 16 === 0 &&
+    output.byteOffset % 8 === 0 &&
+    isWhole(columns) &&
+    isWhole(rowStride) &&
+    (batch === 1 || isWhole(batchStride))
+  );
+}
+
+function storeQuads(
+  context: KernelContext,
+  source: BufferRegion,
+  output: BufferRegion,
+  { batch, rows, columns, rowStride = columns, batchStride = rows * rowStride }: MatrixLayout,
+): void {
+  const quads = (batch * rows * columns) / 4;
+  context.dispatch(
+    storeHalfQuadsProgram,
+    { source, output },
+    {
+      ...{ rows, quads, row_quads: columns / 4 },
+      ...{ row_stride: rowStride / 4, batch_stride: Math.floor(batchStride / 4) },
+    },
+    Math.ceil(quads / WORKGROUP_SIZE),
   );
 }
 

@@ -50,6 +50,9 @@ export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice | DecodeCh
 /** Splitting the keys is not worth it for parts shorter than this. */
 const SHORTEST_PART = 256;
 
+/** So few keys are one part, because joining parts takes another dispatch. */
+const WHOLE_KEYS = 512;
+
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectAttention(
   shape: AttentionShape,
@@ -61,7 +64,8 @@ export function selectAttention(
     const groups = Math.ceil(shape.rows / THIN_ROWS) * shape.matrices;
     if (variant.kind === "thin") return { kind: "thin", variant, groups, partKeys: variant.tile.keys };
     const step = decodeStep(variant.tile, { dtype: shape.dtype, columns: columnsFor(shape.headSize) });
-    const steps = Math.ceil(shape.keyLength / decodeParts(groups, variant.tile.busy) / step);
+    const parts = shape.keyLength <= WHOLE_KEYS ? 1 : decodeParts(groups, variant.tile.busy);
+    const steps = Math.ceil(shape.keyLength / parts / step);
     return { kind: "decode", variant, groups, partKeys: steps * step };
   }
   const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;

@@ -29,11 +29,15 @@ export interface FewRowsForm extends Omit<WeightForm, "run"> {
   /** Every run of four along the rows of A is whole and aligned. */
   readonly vectorA: boolean;
   readonly target: Target;
+  /** Where the numbers are to which beta times them is added: at the place of the results, or elsewhere in their own type. */
+  readonly adds: "target" | "before" | undefined;
   readonly bias: boolean;
   readonly activation: Activation | undefined;
 }
 
-export type FewRowsParameter = "m" | "n" | "k" | "runs" | "pitch" | "block_shift";
+export type FewRowsParameter =
+  | ("m" | "n" | "k" | "runs" | "pitch" | "block_shift")
+  | ("beta" | "before_pitch");
 
 /** Invocations that are next to each other in memory, whatever the subgroups of a device. */
 const NEIGHBOURS = 32;
@@ -81,16 +85,17 @@ export function fewRowsBytes(tile: FewRowsTile): number {
 export function fewRowsProgram(tile: FewRowsTile, form: FewRowsForm): Program<string, FewRowsParameter> {
   const { rows, columns, across, threads, run } = tile;
   const { groups, perRow, along, sumPitch, stagedQuads, together } = layout(tile);
-  const { dtype, vectorA, target, bias, activation } = form;
+  const { dtype, vectorA, target, adds, bias, activation } = form;
   const weights: WeightForm = { ...form, run };
   const values = floatLayouts[dtype];
   const isPairs = target === "pairs";
   const name = `quantized_gemm_${rows}x${columns}_${across}of${threads}_${weightName(weights)}`;
   return program<string, FewRowsParameter>({
-    name: `${name}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${epilogueName(form)}`,
+    name: `${name}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${adds === undefined ? "" : `_adds_${adds}`}${epilogueName(form)}`,
     bindings: {
       a: input(vectorA ? values.quad : values.single),
       ...weightBindings(weights),
+      ...(adds === "before" ? { before: input(values.single) } : {}),
       ...(bias ? { bias: input(values.single) } : {}),
       c: output(isPairs ? "half" : "f32"),
     },
@@ -101,6 +106,9 @@ export function fewRowsProgram(tile: FewRowsTile, form: FewRowsForm): Program<st
       /** Elements from one row of the results to the next. */
       pitch: "u32",
       ...weightParameters,
+      beta: "f32",
+      /** The same, of what is added elsewhere. */
+      before_pitch: "u32",
     },
     uniform: true,
     body: wgsl`
@@ -136,8 +144,8 @@ fn total_of(place: u32) -> f32 {
   return total;
 }
 
-fn finished(place: u32, column: u32) -> f32 {
-  var value = total_of(place);
+fn finished(place: u32, column: u32, before: f32) -> f32 {
+  var value = total_of(place) + before;
   ${
     bias
       ? `let bias_at = parameters.bias_offset + column;
@@ -161,7 +169,7 @@ ${lines(columns, (c) => `  let runs_${c} = min(first_column + own + ${c}u, param
 ${lines(rows * columns, (i) => `  var sum_${i} = 0.0;`)}
   let to_block = parameters.block_shift - ${Math.log2(run)}u;
 ${mainLoop(tile, weights)}
-${addedUp(tile, isPairs)}
+${addedUp(tile, form)}
 }
 `,
   });
@@ -223,7 +231,7 @@ ${lines(rows * columns, (i) => `    sum_${i} += scale_${i % columns} * part_${i}
 }
 
 /** The sums of all groups become results, some rows at a time. */
-function addedUp(tile: FewRowsTile, isPairs: boolean): string {
+function addedUp(tile: FewRowsTile, form: FewRowsForm): string {
   const { rows, columns, threads } = tile;
   const { groups, perRow, sumPitch, together } = layout(tile);
   const perLane = Math.min(ADDED, groups);
@@ -251,12 +259,23 @@ ${lines(count, (r) =>
     let column = first_column + i % ${perRow}u;
     if (row < parameters.m && column < parameters.n) {
       let place = parameters.c_offset + row * parameters.pitch + column;
-      ${
-        isPairs
-          ? `if ((column & 1u) == 0u) { c[place >> 1u] = pack_halves(finished(i, column), finished(i + 1u, column + 1u)); }`
-          : "c[place] = finished(i, column);"
-      }
+${stored(form)}
     }
   }`;
   });
+}
+
+/** Statements that store result `i` of the workgroup, or two from an even one on, at `place`. */
+function stored({ dtype, target, adds }: FewRowsForm): string {
+  if (target === "pairs") {
+    const before = adds === undefined ? "vec2f()" : "parameters.beta * unpack2x16float(c[place >> 1u])";
+    return `      if ((column & 1u) == 0u) {
+        let before = ${before};
+        c[place >> 1u] = pack_halves(finished(i, column, before.x), finished(i + 1u, column + 1u, before.y));
+      }`;
+  }
+  if (adds === undefined) return "      c[place] = finished(i, column, 0.0);";
+  const before = { target: "c[place]", before: floatLayouts[dtype].load("before", "before_place") };
+  return `${adds === "before" ? "      let before_place = parameters.before_offset + row * parameters.before_pitch + column;\n" : ""}
+      c[place] = finished(i, column, parameters.beta * ${before[adds]});`;
 }

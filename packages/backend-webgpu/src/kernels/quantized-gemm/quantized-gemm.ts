@@ -28,7 +28,7 @@ const LARGEST_PART = 2 ** 27;
 const fewRows = memoized(fewRowsProgram);
 const dequantize = memoized(dequantizeProgram);
 
-/** C = activation(A dequantize(B)^T + bias) */
+/** C = activation(A dequantize(B)^T + beta C + bias) */
 export function runQuantizedGemm(context: KernelContext, problem: Problem): void {
   const { dtype, m, n, c, pitch = n } = problem;
   if (m > mostFewRows || problem.k === 0) {
@@ -63,11 +63,14 @@ export function runFewRows(
   pitch: number,
   inPairs = false,
 ): void {
-  const { dtype, bits, scaleType, block, m, n, k, blocks, a, b, bias, activation } = problem;
+  const { dtype, bits, scaleType, block, m, n, k, blocks, a, b, c, beta, bias, activation } = problem;
   const tile = fewRowsTile(m, context.features);
   const regions = weightRegions(problem);
   regions.a = a;
   if (bias !== undefined) regions.bias = bias;
+  // Results for scratch add what C has; those for C, what is at their place.
+  const adds = beta === 0 ? undefined : results === c ? "target" : "before";
+  if (adds === "before") regions.before = c;
   regions.c = results;
   context.dispatch(
     fewRows(tile, {
@@ -78,11 +81,15 @@ export function runFewRows(
       alignedB: b.byteOffset % 16 === 0,
       vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
       target: inPairs ? "pairs" : "single",
+      adds,
       bias: bias !== undefined,
       activation,
     }),
     regions,
-    { m, n, k, runs: (blocks * block) / tile.run, pitch, block_shift: Math.log2(block) },
+    {
+      ...{ m, n, k, runs: (blocks * block) / tile.run, pitch, block_shift: Math.log2(block) },
+      ...{ beta, before_pitch: problem.pitch ?? n },
+    },
     Math.ceil(n / columnsPerWorkgroup(tile)) * Math.ceil(m / tile.rows),
   );
 }
@@ -96,7 +103,7 @@ export function partRows(context: KernelContext, { dtype, n, blocks, block }: Pr
 
 /** Writes the weights of parts of B to scratch, for gemm. */
 function runParts(context: KernelContext, problem: Problem): void {
-  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, bias, activation, pitch = n } = problem;
+  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, beta, bias, activation, pitch = n } = problem;
   const padded = blocks * block;
   const rows = k === 0 ? n : partRows(context, problem);
   const weights = context.scratch(Math.max(rows * padded * dtypeBytes[dtype], 16));
@@ -118,7 +125,7 @@ function runParts(context: KernelContext, problem: Problem): void {
       n: count,
       k,
       alpha: 1,
-      beta: 0,
+      beta,
       transA: false,
       transB: true,
       lda: Math.max(k, 1),

@@ -1,6 +1,6 @@
 import { dtypeBytes } from "@backplane/core";
 import { memoized } from "../../program/index.js";
-import { type OperationContext, WINDOW_ALIGNMENT } from "../../runtime/index.js";
+import { type BufferRegion, type OperationContext, WINDOW_ALIGNMENT } from "../../runtime/index.js";
 import { storeRounded } from "../halves.js";
 import {
   indivisible,
@@ -58,7 +58,7 @@ function rowsOf(problem: Problem, first: number, count: number): Problem {
 
 /** One row of A, one of B: sums of parts that windows show, which are then added up. */
 function oneSum(context: OperationContext, problem: Problem): void {
-  const { dtype, scaleType, bits, block, k, a, b, scales, zeroPoints, bias, activation, c } = problem;
+  const { dtype, scaleType, bits, block, k, a, b, scales, zeroPoints, beta, bias, activation, c } = problem;
   const limit = windowBytes(context.features);
   const most = Math.floor((limit - WINDOW_ALIGNMENT) / Math.max(dtypeBytes[dtype], bits / 8) / block);
   if (most < 1) throw indivisible("quantizedGemm", limit);
@@ -71,7 +71,7 @@ function oneSum(context: OperationContext, problem: Problem): void {
       const blocks = Math.ceil(count / block);
       const bytes = (block * bits) / 8;
       const part: Problem = {
-        ...{ ...problem, k: count, blocks, bias: undefined, activation: undefined },
+        ...{ ...problem, k: count, blocks, beta: 0, bias: undefined, activation: undefined },
         a: sliceOf(a, dtype, i * depth, count),
         b: sliceOf(b, "u8", i * most * bytes, blocks * bytes),
         scales: sliceOf(scales, scaleType, i * most, blocks),
@@ -81,10 +81,14 @@ function oneSum(context: OperationContext, problem: Problem): void {
     }
     const store = storeRounded[dtype];
     const result = store === undefined ? c : inner.scratch(4);
+    const adds = beta === 0 ? undefined : store === undefined ? "result" : "c";
+    const regions: Record<string, BufferRegion> = { sums, result };
+    if (adds === "c") regions.c = c;
+    if (bias !== undefined) regions.bias = bias;
     inner.dispatch(
-      join({ dtype, bias: bias !== undefined, activation }),
-      bias === undefined ? { sums, result } : { sums, bias, result },
-      { count: parts },
+      join({ dtype, adds, bias: bias !== undefined, activation }),
+      regions,
+      { count: parts, beta },
       1,
     );
     store?.(inner, result, c, { batch: 1, rows: 1, columns: 1 });

@@ -39,7 +39,7 @@ const small: SmallCall = {
 const medium: Call = {
   operands: { a: 9 * 600, b: 72 * 19 * 16, scales: 72 * 19, c: 9 * 72 },
   types,
-  rest: { m: 9, n: 72, k: 600 },
+  rest: { m: 9, n: 72, k: 600, beta: 2 },
 };
 
 const poisoned: PoisonedCall = {
@@ -95,10 +95,11 @@ const draft: Draw = (dice, limits, dtype) => {
   const n = dice.size(Math.min(limits.multiplications / m, 256));
   const k = dice.size(Math.min(limits.multiplications / m / n, 512));
   const [bits, block] = [dice.pick([4, 4, 8]), dice.pick([32, 64, 128])];
+  const beta = dice.next() < 0.5 ? dice.pick([1, -1, 0.5]) : undefined;
   const places = n * Math.ceil(k / block);
   const middle = 2 ** (bits - 1);
   return {
-    rest: { m, n, k, bits, block, dtype, scaleType: dtype },
+    rest: { m, n, k, bits, block, dtype, scaleType: dtype, ...(beta === undefined ? {} : { beta }) },
     inputs: {
       ...{ a: m * k, b: (places * block * bits) / 8, scales: places },
       ...(dice.next() < 0.5 ? { zeroPoints: places } : {}),
@@ -106,7 +107,12 @@ const draft: Draw = (dice, limits, dtype) => {
     types: { b: "u8", zeroPoints: "u8" },
     integers: { b: { low: 0, high: 255 }, zeroPoints: { low: middle - 1, high: middle + 1 } },
     outputs: { c: m * n },
-    range: ({ a, scales }) => within(k * magnitude(a!) * magnitude(scales!) * (middle + 1)),
+    keepsOutputs: beta !== undefined,
+    range: ({ a, scales, c }) =>
+      within(
+        k * magnitude(a!) * magnitude(scales!) * (middle + 1) +
+          (beta === undefined ? 0 : Math.abs(beta) * magnitude(c!)),
+      ),
   };
 };
 

@@ -247,6 +247,24 @@ function lawsFor(dtype: FloatType): readonly Law[] {
       (kind) => `of nothing is ${reduceIdentity[kind]}`,
       (context, kind) => context.forAll(emptyCases(kind), (value) => ofNothing(context, dtype, value)),
     ),
+    law(
+      "logSumExp: of equal numbers is their logarithm more, however large they are",
+      "logSumExp",
+      (context) =>
+        context.forEach(
+          [-floatFormats[dtype].largest, -1000, 0, 100, 60_000, floatFormats[dtype].largest].flatMap((x) =>
+            [[null, [4096]] as const, [[0], [300, 5]] as const].map(([axes, shape]) => ({ x, axes, shape })),
+          ),
+          ({ x, axes, shape }) =>
+            check(
+              context,
+              dtype,
+              reduceCase({ kind: "logSumExp", shape, axes }),
+              new Float64Array(product(shape)).fill(roundTo(dtype, x)),
+            ),
+          { quick: 12 },
+        ),
+    ),
     law("takes any number of axes", undefined, (context) =>
       context.forEach(
         manyAxes.flatMap((given) => supported(context).map((kind) => reduceCase({ kind, ...given }))),
