@@ -26,8 +26,14 @@ function halves(options: WebGpuOptions): void {
   const layouts: readonly (MatrixLayout & { readonly title: string })[] = [
     { title: "one row", batch: 1, rows: 1, columns: 13 },
     { title: "tight", batch: 2, rows: 3, columns: 5 },
+    { title: "one number", batch: 1, rows: 1, columns: 1 },
+    { title: "tight rows with gaps between matrices", batch: 2, rows: 3, columns: 5, batchStride: 17 },
     { title: "gaps between rows", batch: 1, rows: 4, columns: 3, rowStride: 7 },
     { title: "gaps between rows and matrices", batch: 3, rows: 2, columns: 3, rowStride: 4, batchStride: 11 },
+    { title: "quads, tight", batch: 3, rows: 5, columns: 8 },
+    { title: "quads, with gaps", batch: 2, rows: 3, columns: 12, rowStride: 16, batchStride: 52 },
+    { title: "quads, side by side", batch: 3, rows: 4, columns: 8, rowStride: 28, batchStride: 8 },
+    { title: "quads, matrices at odd places", batch: 2, rows: 2, columns: 4, rowStride: 8, batchStride: 18 },
     { title: "side by side", batch: 3, rows: 4, columns: 3, rowStride: 11, batchStride: 4 },
     { title: "side by side, touching", batch: 3, rows: 4, columns: 3, rowStride: 9, batchStride: 3 },
     {
@@ -46,7 +52,7 @@ function halves(options: WebGpuOptions): void {
       const next = random(7);
       const values = Float32Array.from({ length: batch * rows * columns }, () => next() * 100 - 50);
       const source = device.place(values, "f32", 4);
-      for (const byteOffset of [0, 2, 14]) {
+      for (const byteOffset of [0, 2, 8, 14]) {
         const expected = noise(64 + 2 * extent);
         const memory = device.upload(expected);
         store(source, { memory, byteOffset, byteLength: 2 * extent }, layout);

@@ -50,7 +50,7 @@ describe("webgpu gemm with packed operands", () => {
     assert.deepEqual(await packs({ transA: true, offset: 1 }), [pack, pack, product, combine]);
     assert.deepEqual(await packs({ transA: true, m: 6 }), [pack, product]);
     assert.deepEqual(await packs({ transA: true, k: 24 }), [pack, pack, product]);
-    assert.deepEqual(await packs({ transA: true }, "f16"), [pack, pack, product, "store_halves"]);
+    assert.deepEqual(await packs({ transA: true }, "f16"), [pack, pack, product, "store_half_q"]);
     assert.deepEqual(await packs({ transA: true, beta: 2 }), [product, combine]);
     assert.deepEqual(await packs({ transA: true, alpha: 2 }), [product, combine]);
     assert.deepEqual(await packs({ transA: true, padC: 1 }), [product]);
@@ -59,7 +59,7 @@ describe("webgpu gemm with packed operands", () => {
       pack,
       product,
       combine,
-      "store_halves",
+      "store_half_q",
     ]);
   });
 

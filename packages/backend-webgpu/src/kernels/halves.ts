@@ -5,6 +5,7 @@ import {
   linearBuiltins,
   output,
   type Program,
+  packQuad,
   program,
   WORKGROUP_SIZE,
   wgsl,
@@ -77,6 +78,62 @@ fn main(${linearBuiltins}) {
 `,
 });
 
+/** For one row, at any place: as `storeHalvesProgram`, without looking for the row that a word lies in. */
+const storeHalfRowProgram: Program<"source" | "output", "words" | "columns"> = program({
+  name: "store_half_row",
+  bindings: { source: input("f32"), output: output("half") },
+  parameters: { words: "u32", columns: "u32" },
+  light: true,
+  body: wgsl`
+${workgroupIndex}
+${halfFunctions}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (index >= parameters.words) { return; }
+  let word_index = (parameters.output_offset >> 1u) + index;
+  // In front of the region it wraps round to a large number, and the next is 0.
+  let place = 2u * word_index - parameters.output_offset;
+  let hasLow = place < parameters.columns;
+  let hasHigh = place + 1u < parameters.columns;
+  let low = source[parameters.source_offset + select(0u, place, hasLow)];
+  let high = source[parameters.source_offset + select(0u, place + 1u, hasHigh)];
+  if (hasLow && hasHigh) {
+    output[word_index] = pack_halves(low, high);
+  } else if (hasLow) {
+    output[word_index] = with_half(output[word_index], 0u, low);
+  } else if (hasHigh) {
+    output[word_index] = with_half(output[word_index], 1u, high);
+  }
+}
+`,
+});
+
+/** For rows of whole, aligned quads, wherever they lie: one invocation writes a quad, and reads nothing back. */
+const storeHalfQuadsProgram: Program<
+  "source" | "output",
+  "rows" | "row_quads" | "quads" | "row_stride" | "batch_stride"
+> = program({
+  name: "store_half_quads",
+  bindings: { source: input("vec4f"), output: output("half4") },
+  // The quads of all rows, in a row, and from one row and one matrix of the output to the next.
+  parameters: { rows: "u32", row_quads: "u32", quads: "u32", row_stride: "u32", batch_stride: "u32" },
+  light: true,
+  body: wgsl`
+${workgroupIndex}
+${halfFunctions}${packQuad}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (index >= parameters.quads) { return; }
+  let row = index / parameters.row_quads;
+  let at = row / parameters.rows * parameters.batch_stride + row % parameters.rows * parameters.row_stride
+    + index % parameters.row_quads;
+  output[parameters.output_offset + at] = pack_quad(source[parameters.source_offset + index]);
+}
+`,
+});
+
 /**
  * Rounds f32 numbers to f16 and writes them to an output laid out as `layout`; everything between rows
  * and matrices keeps its bits. `source` holds the matrices tightly: batch x rows x columns.
@@ -85,11 +142,21 @@ export function storeHalves(
   context: KernelContext,
   source: BufferRegion,
   output: BufferRegion,
-  layout: MatrixLayout,
+  matrices: MatrixLayout,
 ): void {
-  const nest = nestOf(layout, output.byteLength / 2);
+  const layout = joined(matrices);
+  if (hasQuads(source, output, layout)) {
+    storeQuads(context, source, output, layout);
+    return;
+  }
   const first = Math.floor(output.byteOffset / 4);
   const words = Math.ceil((output.byteOffset + output.byteLength) / 4) - first;
+  if (layout.batch * layout.rows === 1) {
+    const row = { words, columns: layout.columns };
+    context.dispatch(storeHalfRowProgram, { source, output }, row, Math.ceil(words / WORKGROUP_SIZE));
+    return;
+  }
+  const nest = nestOf(layout, output.byteLength / 2);
   context.dispatch(
     storeHalvesProgram,
     { source, output },
@@ -103,6 +170,44 @@ export function storeHalves(
       },
     },
     Math.ceil(words / WORKGROUP_SIZE),
+  );
+}
+
+/** One row in place of rows, and of matrices, that lie one right after the other. */
+function joined(layout: MatrixLayout): MatrixLayout {
+  const { batch, rows, columns, rowStride = columns, batchStride = rows * rowStride } = layout;
+  if (rows > 1 && rowStride !== columns) return layout;
+  if (batch > 1 && batchStride !== rows * columns) return layout;
+  return { batch: 1, rows: 1, columns: batch * rows * columns };
+}
+
+function hasQuads(source: BufferRegion, output: BufferRegion, layout: MatrixLayout): boolean {
+  const { batch, columns, rowStride = columns, batchStride = 0 } = layout;
+  const isWhole = (elements: number) => elements % 4 === 0;
+  return (
+    source.byteOffset % 16 === 0 &&
+    output.byteOffset % 8 === 0 &&
+    isWhole(columns) &&
+    isWhole(rowStride) &&
+    (batch === 1 || isWhole(batchStride))
+  );
+}
+
+function storeQuads(
+  context: KernelContext,
+  source: BufferRegion,
+  output: BufferRegion,
+  { batch, rows, columns, rowStride = columns, batchStride = rows * rowStride }: MatrixLayout,
+): void {
+  const quads = (batch * rows * columns) / 4;
+  context.dispatch(
+    storeHalfQuadsProgram,
+    { source, output },
+    {
+      ...{ rows, quads, row_quads: columns / 4 },
+      ...{ row_stride: rowStride / 4, batch_stride: Math.floor(batchStride / 4) },
+    },
+    Math.ceil(quads / WORKGROUP_SIZE),
   );
 }
 
