@@ -240,6 +240,7 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8x2_v");
     const limits = { ...withMatrices.limits, maxComputeInvocationsPerWorkgroup: 512 };
     assert.equal(name(halves(2048, { matrices: 33 }), { ...withMatrices, limits }), "matrices_256x32_16x2_v");
+    assert.equal(name(halves(384, { matrices: 300 }), { ...withMatrices, limits }), "matrices_128x32_4");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
     assert.equal(name(halves(8)), "decode_4");
