@@ -3,6 +3,7 @@ import { parseArgs } from "node:util";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
 import type { Case } from "./cases/case.js";
+import { commandLine, wholeNumber } from "./command-line.js";
 import { type Contender, Expectations, openContender } from "./contender.js";
 import { openPeerCase } from "./cpu/compare.js";
 import { installPeers } from "./cpu/installed.js";
@@ -39,16 +40,22 @@ const usage = `node bench/dist/gpu-peers.js [options]
 /** How many times as fast as the best of the others ours should be. */
 const goal = 1.3;
 
-const { values: options } = parseArgs({
-  options: {
-    only: { type: "string", multiple: true, default: [] },
-    skip: { type: "string", multiple: true, default: [] },
-    peer: { type: "string", multiple: true, default: [] },
-    rounds: { type: "string", default: "5" },
-    milliseconds: { type: "string", default: "30" },
-    json: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
+const options = commandLine(usage, () => {
+  const { values } = parseArgs({
+    options: {
+      only: { type: "string", multiple: true, default: [] },
+      skip: { type: "string", multiple: true, default: [] },
+      peer: { type: "string", multiple: true, default: [] },
+      rounds: { type: "string", default: "5" },
+      milliseconds: { type: "string", default: "30" },
+      json: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const unknown = values.peer.find((peer) => !names.includes(peer as GpuPeerName));
+  if (unknown !== undefined) throw new Error(`--peer is ${unknown}; allowed: ${names.join(", ")}`);
+  const rounds = wholeNumber("rounds", values.rounds, 1);
+  return { ...values, rounds, milliseconds: wholeNumber("milliseconds", values.milliseconds, 1) };
 });
 
 interface Row {
@@ -85,9 +92,9 @@ async function measure(
       } catch (error) {
         missing[peer.name] = reasonOf(error);
       }
-    const sample = Number(options.milliseconds) / 1000;
+    const sample = options.milliseconds / 1000;
     for (const { contender } of entries) await contender.sample({ sample, warmUp: 4 * sample });
-    for (let round = 0; round < Number(options.rounds); round++)
+    for (let round = 0; round < options.rounds; round++)
       for (const { contender, samples } of entries)
         samples.push(await contender.sample({ sample, warmUp: sample / 2 }));
     const samples = Object.fromEntries(entries.map((entry) => [entry.name, entry.samples]));
@@ -154,9 +161,6 @@ async function main(): Promise<void> {
   await backend.dispose();
 }
 
-if (options.help) console.log(usage);
-else {
-  await main();
-  // Libraries leave devices behind that they have no call to end.
-  process.exit();
-}
+await main();
+// Libraries leave devices behind that they have no call to end.
+process.exit();

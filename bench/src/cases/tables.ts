@@ -129,6 +129,8 @@ const large: readonly Case[] = [
   batchedGemm(64, 512, torch(0.75)),
   batchedGemm(1024, 64, torch(0.75)),
   gemm(1, 16384, 16384, copy(0.75)),
+  gemm(1, 16384, 16384, { transB: true, ...copy(0.75) }),
+  gemm(1, 11008, 4096, { dtype: "f16", transB: true, ...copy(0.6) }),
   gemm(8, 16384, 16384, copy(0.75)),
   gemm(32, 16384, 16384, copy(0.75)),
   gemm(128, 128, 65536, torch(0.75)),

@@ -1,5 +1,15 @@
-// How an all-reduce would go on many ranks: node bench/dist/ranks/main.js
+import { parseArgs } from "node:util";
+import { commandLine } from "../command-line.js";
 import { algorithms, type Cluster, copySeconds, simulate } from "./simulation.js";
+
+const usage = `node bench/dist/ranks/main.js
+
+Simulates an all-reduce on 8, 64 and 1,024 ranks, by a ring and by a tree, and says what limits it.
+
+  --help  this text
+`;
+
+commandLine(usage, () => parseArgs({ options: { help: { type: "boolean", default: false } } }).values);
 
 /** Eight GPUs to a host, whose copies are as measured on an H200, and 100 Gbit/s between hosts. */
 const cluster: Cluster = {

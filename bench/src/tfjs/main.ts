@@ -4,6 +4,7 @@ import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
+import { commandLine, wholeNumber } from "../command-line.js";
 import { installPeers } from "../cpu/installed.js";
 import { loadPeer } from "../cpu/peer.js";
 import { provideGpu } from "../gpu-page.js";
@@ -27,16 +28,20 @@ const usage = `node bench/dist/tfjs/main.js [options]
   --help        this text
 `;
 
-const { values: options } = parseArgs({
-  options: {
-    threads: { type: "string", default: "0" },
-    only: { type: "string", default: "" },
-    rounds: { type: "string", default: "40" },
-    busy: { type: "boolean", default: false },
-    gpu: { type: "boolean", default: false },
-    json: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
+const options = commandLine(usage, () => {
+  const { values } = parseArgs({
+    options: {
+      threads: { type: "string", default: "0" },
+      only: { type: "string", default: "" },
+      rounds: { type: "string", default: "40" },
+      busy: { type: "boolean", default: false },
+      gpu: { type: "boolean", default: false },
+      json: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const threads = wholeNumber("threads", values.threads, 0);
+  return { ...values, threads, rounds: wholeNumber("rounds", values.rounds, 1) };
 });
 
 /** What a sample takes at least, roughly. */
@@ -44,7 +49,7 @@ const sampleMilliseconds = 5;
 /** Of a call: clocks may not see shorter ones. */
 const leastSeconds = 1e-6;
 /** Engines compile meanwhile, and compile again what turns out to be called often. */
-const warmUpSeconds = 0.5;
+const warmUpSeconds = 1;
 const warmUpRounds = 5;
 /** Of the samples of a case: those above were disturbed by others. */
 const quiet = 0.25;
@@ -176,11 +181,4 @@ async function main(threads: number, rounds: number): Promise<void> {
   await registration.dispose();
 }
 
-const [threads, rounds] = [Number(options.threads), Number(options.rounds)];
-if (options.help) console.log(usage);
-else if (!Number.isInteger(threads) || threads < 0 || !Number.isInteger(rounds) || rounds < 1) {
-  console.error(
-    `--threads is ${options.threads} and --rounds ${options.rounds}; allowed: whole numbers\n\n${usage}`,
-  );
-  process.exitCode = 2;
-} else await main(threads, rounds);
+await main(options.threads, options.rounds);

@@ -1,5 +1,6 @@
-import type { ComputeBackend } from "@backplane/core";
+import { BackendError, type ComputeBackend } from "@backplane/core";
 import {
+  type Checkpoint,
   type Layer,
   loadParameters,
   type Optimizer,
@@ -8,6 +9,8 @@ import {
   type Tensor,
 } from "@backplane/tensor";
 import { load, save } from "@backplane/tensor/node";
+import { onDisk } from "./disk.js";
+import { FileError } from "./file-error.js";
 import { type Options, UsageError } from "./options.js";
 
 /** Options on which the steps depend: a checkpoint goes on with the same ones only. */
@@ -29,10 +32,13 @@ export async function saveCheckpoint(
   ]);
   const settings = decisive.map((name): [string, string] => [name, String(options[name])]);
   const metadata = new Map([...settings, ["steps", String(optimizer.steps)]]);
-  await save(path, new Map([...parametersOf(model), ...states]), { metadata, onProgress });
+  await onDisk(() => save(path, new Map([...parametersOf(model), ...states]), { metadata, onProgress }));
 }
 
-/** Puts model and optimizer where they were when the checkpoint was saved. */
+/**
+ * Puts model and optimizer where they were when the checkpoint was saved. Throws a FileError if the file is missing,
+ * broken or another one.
+ */
 export async function loadCheckpoint(
   path: string,
   backend: ComputeBackend,
@@ -41,8 +47,11 @@ export async function loadCheckpoint(
   options: Options,
   onProgress: Progress,
 ): Promise<void> {
-  const { tensors, metadata } = await load(backend, path, { onProgress });
+  const { tensors, metadata } = await read(backend, path, onProgress);
   try {
+    const steps = Number(metadata.get("steps"));
+    if (!Number.isSafeInteger(steps) || !decisive.every((name) => metadata.has(name)))
+      throw new FileError(`${path}: It is a safetensors file, but none that this program has saved.`);
     for (const name of decisive)
       if (metadata.get(name) !== String(options[name]))
         throw new UsageError(
@@ -51,8 +60,17 @@ export async function loadCheckpoint(
     const isState = ([name]: readonly [string, Tensor]): boolean => name.startsWith(statePrefix);
     loadParameters(model, new Map([...tensors].filter((entry) => !isState(entry))));
     for (const [name, state] of optimizer.states()) state.assign(tensors.get(statePrefix + name)!);
-    optimizer.steps = Number(metadata.get("steps"));
+    optimizer.steps = steps;
   } finally {
     for (const tensor of tensors.values()) tensor.dispose();
+  }
+}
+
+async function read(backend: ComputeBackend, path: string, onProgress: Progress): Promise<Checkpoint> {
+  try {
+    return await onDisk(() => load(backend, path, { onProgress }));
+  } catch (error) {
+    const isOfFile = error instanceof BackendError && error.operation === "safetensors";
+    throw isOfFile ? new FileError(`${path}: ${error.message}`) : error;
   }
 }

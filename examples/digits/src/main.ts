@@ -3,6 +3,8 @@ import { type Communicator, openCommunicator } from "@backplane/collectives";
 import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
 import { registryFor } from "./backends.js";
 import { loadDigits } from "./data.js";
+import { checkWritable } from "./disk.js";
+import { FileError } from "./file-error.js";
 import { type Options, parseOptions, UsageError, usage } from "./options.js";
 import type { Output } from "./progress.js";
 import { listBackends, plainReason, summarise } from "./report.js";
@@ -41,6 +43,9 @@ async function start(
   const { rank, size } = communicator;
   if (size > 1 && options.backend === "swap")
     throw new UsageError('--backend is "swap"; allowed with several processes: cpu, webgpu');
+  // Before anything is trained that could not be saved. Only the first process writes.
+  if (rank === 0)
+    for (const path of [options.save, options.svg]) if (path !== undefined) await checkWritable(path);
   const output = rank > 0 ? silence : options.json ? process.stderr : process.stdout;
   const registry = registryFor(options);
   const backends = await registry.list();
@@ -94,7 +99,11 @@ function restartNote(): string | undefined {
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {
-  if (!(error instanceof UsageError)) throw error;
-  process.stderr.write(`${error.message}\n\n${usage}`);
-  process.exitCode = exitCodes.usage;
+  if (error instanceof UsageError) {
+    process.stderr.write(`${error.message}\n\n${usage}`);
+    process.exitCode = exitCodes.usage;
+  } else if (error instanceof FileError) {
+    process.stderr.write(`${error.message}\n`);
+    process.exitCode = exitCodes.failed;
+  } else throw error;
 }

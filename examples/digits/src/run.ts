@@ -10,6 +10,7 @@ import {
 import { disposeParameters, type Layer, linearSchedule, parametersOf, Sgd } from "@backplane/tensor";
 import { loadCheckpoint, saveCheckpoint } from "./checkpoint.js";
 import { type Digits, firstDigits } from "./data.js";
+import { onDisk } from "./disk.js";
 import { type DrawnDigit, drawDigits } from "./drawing.js";
 import { countCorrect, type Difference, largestDifference, logitsOf, predictions } from "./evaluation.js";
 import { createModel, recipes } from "./models.js";
@@ -115,7 +116,7 @@ async function trainAndTest(
   }
   optimizer.dispose();
   output.write(`\n${plotLoss(readings, output.columns || 80)}\n\n`);
-  if (svg !== undefined) await writeFile(svg, svgOfLoss(readings));
+  if (svg !== undefined) await onDisk(() => writeFile(svg, svgOfLoss(readings)));
 
   const logits = await testLogits(task, backend, model, test);
   const predicted = predictions(logits);

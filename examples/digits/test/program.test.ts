@@ -1,6 +1,7 @@
 import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { unavailableReason } from "@backplane/software-adapter";
 import { expect } from "chai";
 import { digits, resultOf } from "./program.js";
@@ -97,6 +98,21 @@ describe("the digits program", () => {
     } finally {
       await rm(folder, { recursive: true, force: true });
     }
+  });
+
+  it("says what is wrong with a file, before it trains", async () => {
+    const missing = join(tmpdir(), "backplane-digits-missing", "file");
+    const fails = async (line: string, reason: string | RegExp) => {
+      const { code, stdout, stderr } = await digits(`--backend cpu --epochs 0.02 --json ${line}`);
+      expect(code, stderr).to.equal(1);
+      expect(stdout).to.equal("");
+      expect(stderr).to.match(typeof reason === "string" ? new RegExp(`${reason}\\n$`) : reason);
+      expect(stderr).not.to.contain("train");
+    };
+    await fails(`--svg ${missing}`, /^ENOENT: .+'\n$/);
+    await fails(`--resume ${missing}`, /\nENOENT: .+\n$/);
+    const text = fileURLToPath(new URL("../package.json", import.meta.url));
+    await fails(`--resume ${text}`, "package.json: safetensors: the file is broken: .+");
   });
 
   it("starts again on the software adapter where there is no GPU, and says so", async function () {

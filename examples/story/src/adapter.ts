@@ -162,8 +162,7 @@ class AdaptedMatrix implements Matrix {
     const { down, up } = change;
     const multiply = (between: Operand): void => {
       down.multiply({ count, input, output: between });
-      // A dense product adds without further memory.
-      up.multiply({ count, input: between, output, addsThrough: between });
+      up.multiply({ count, input: between, output, adds: true });
     };
     if (count === 1) multiply(change.between);
     else

@@ -17,11 +17,8 @@ export interface Product {
   readonly input: Operand;
   /** [count, rows of the matrix] */
   readonly output: Operand;
-  /**
-   * If given, the product is added to what the output has. It is memory for the product, [count, rows of the matrix], by way
-   * of which this may happen.
-   */
-  readonly addsThrough?: Operand;
+  /** The product is added to what the output has. Default: it takes its place. */
+  readonly adds?: boolean;
 }
 
 /** Rows of a matrix of weights. */
@@ -63,7 +60,7 @@ export class DenseMatrix implements Matrix {
     this.values = sliceOf(values);
   }
 
-  multiply({ count, input, output, addsThrough }: Product): void {
+  multiply({ count, input, output, adds = false }: Product): void {
     this.#backend.gemm({
       m: count,
       n: this.rows,
@@ -72,7 +69,7 @@ export class DenseMatrix implements Matrix {
       b: this.values,
       transB: true,
       c: output,
-      beta: addsThrough === undefined ? 0 : 1,
+      beta: adds ? 1 : 0,
       dtype: this.#dtype,
     });
   }
@@ -123,7 +120,7 @@ export class BlockMatrix implements Matrix {
     this.scales = sliceOf(scales);
   }
 
-  multiply({ count, input, output, addsThrough }: Product): void {
+  multiply({ count, input, output, adds = false }: Product): void {
     const { rows, columns, bits } = this;
     this.#backend.quantizedGemm({
       m: count,
@@ -134,13 +131,11 @@ export class BlockMatrix implements Matrix {
       a: input,
       b: this.stored,
       scales: this.scales,
-      c: addsThrough ?? output,
+      c: output,
+      beta: adds ? 1 : 0,
       scaleType: "f16",
       dtype: this.#dtype,
     });
-    if (addsThrough === undefined) return;
-    const n = count * rows;
-    this.#backend.binary({ kind: "add", n, a: output, b: addsThrough, output, dtype: this.#dtype });
   }
 
   lookUp({ count, indices, output, through }: LookUp): void {

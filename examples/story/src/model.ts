@@ -52,6 +52,18 @@ const gated: readonly MapNode[] = [
   { binary: "mul", a: 1, b: 2 },
 ];
 
+/** j <= position */
+const seen: readonly MapNode[] = [{ index: 0 }, { input: 0 }, { binary: "lessEqual", a: 0, b: 1 }];
+
+/** The same, and position - j < window */
+const seenInWindow: readonly MapNode[] = [
+  ...seen,
+  { binary: "sub", a: 1, b: 0 },
+  { parameter: 0, type: "i32" },
+  { binary: "less", a: 3, b: 4 },
+  { binary: "logicalAnd", a: 2, b: 5 },
+];
+
 /** The memory of one pass over `count` tokens. */
 interface Workspace {
   readonly count: number;
@@ -66,17 +78,22 @@ interface Workspace {
   readonly gateUp: DeviceHandle;
   /** [count, hidden] */
   readonly hidden: DeviceHandle;
-  /** [count, size]: what is added to the stream. */
-  readonly product: DeviceHandle;
 }
 
-/** What differs from one pass over a token to the next, besides the token. */
-interface Place {
-  readonly start: number;
+/** What differs now and then from one recorded pass over a token to the next, besides the token and its place. */
+interface Reach {
+  /** Places of the cache that attention looks at, from the first one on. */
+  readonly reach: number;
 }
 
-/** Where the first token of a pass is: on the host, or on the device, so that the call is the same for all tokens. */
-type Turn = Place | { readonly positions: Operand };
+/**
+ * Where the first token of a pass is. The place of a recorded pass is on the device, so that its calls are the same for many
+ * tokens: attention reaches past the place, and a mask hides what is behind it.
+ */
+type Turn = { readonly start: number } | { readonly vary: Vary<Reach> };
+
+/** Reaches are multiples of this, because for each the calls of attention are made again. */
+const REACH_STEP = 64;
 
 /**
  * A transformer of the llama architecture (arXiv 2302.13971): RMS normalization, rotary positions, grouped queries and a
@@ -105,8 +122,10 @@ export class Transformer {
   /** i32: a token whose pass was recorded, and its place. */
   readonly #token: DeviceHandle;
   readonly #position: DeviceHandle;
+  /** [room] in u8: the places that this token sees. */
+  readonly #seen: DeviceHandle;
   /** The pass over one token, and the revision of the weights that it has. */
-  #step: { readonly recording: Recording<Place>; readonly revision: number | undefined } | undefined;
+  #step: { readonly recording: Recording<Reach>; readonly revision: number | undefined } | undefined;
   /** The logits in the type of the model, unless that is f32. */
   readonly #narrowLogits: DeviceHandle | undefined;
 
@@ -137,6 +156,7 @@ export class Transformer {
       this.#positions = this.#scope.upload(Int32Array.from({ length: room }, (_, at) => at));
       this.#token = this.#scope.alloc(WORD_BYTES);
       this.#position = this.#scope.alloc(WORD_BYTES);
+      this.#seen = this.#scope.alloc(room);
     } catch (error) {
       this.#scope.dispose();
       throw error;
@@ -164,16 +184,17 @@ export class Transformer {
     if (count < 1 || start + count > this.room)
       throw new RangeError(`Tokens ${start} to ${start + count - 1}: the cache has room for ${this.room}.`);
     if (count === 1 && afterLayer === undefined) {
-      // A recording is checked and planned once, but for what depends on the place.
+      // A recording is checked and planned once, but for what depends on the reach.
       this.#backend.copyDtoD(this.#token, tokens, WORD_BYTES);
       this.#backend.copyDtoD(this.#position, moved(this.#positions, WORD_BYTES * start), WORD_BYTES);
-      this.#recordedStep().run({ values: { start } });
+      const reach = Math.min(this.room, REACH_STEP * (Math.floor(start / REACH_STEP) + 1));
+      this.#recordedStep().run({ values: { reach } });
       return;
     }
     const scope = openScope(this.#backend);
     try {
       const work = count === 1 ? this.#single : this.#workspace(scope, count);
-      this.#pass(work, tokens, { start }, (part) => part({ start }), afterLayer);
+      this.#pass(work, tokens, { start }, afterLayer);
     } finally {
       scope.dispose();
     }
@@ -185,14 +206,16 @@ export class Transformer {
     this.#scope.dispose();
   }
 
-  #recordedStep(): Recording<Place> {
+  #recordedStep(): Recording<Reach> {
     const { revision } = this.#weights;
     if (this.#step === undefined || this.#step.revision !== revision) {
       this.#step?.recording.dispose();
-      const place: Place = { start: 0 };
-      const recording = this.#backend.record<Place>(
-        (vary) => this.#pass(this.#single, this.#token, { positions: this.#position }, vary),
-        place,
+      const recording = this.#backend.record<Reach>(
+        (vary) => {
+          this.#see();
+          this.#pass(this.#single, this.#token, { vary });
+        },
+        { reach: this.room },
       );
       this.#step = { recording, revision };
     }
@@ -204,14 +227,13 @@ export class Transformer {
     work: Workspace,
     tokens: Operand,
     turn: Turn,
-    vary: Vary<Place>,
     afterLayer?: (layer: number, stream: DeviceHandle) => void,
   ): void {
     const { count, stream, normalized } = work;
     const { embedding, layers } = this.#weights;
     embedding.lookUp({ count, indices: tokens, output: stream, through: normalized });
     for (const [i, layer] of layers.entries()) {
-      this.#attend(work, layer, i, turn, vary);
+      this.#attend(work, layer, i, turn);
       this.#feedForward(work, layer);
       afterLayer?.(i, work.stream);
     }
@@ -219,14 +241,25 @@ export class Transformer {
   }
 
   /** stream += output of attention */
-  #attend(work: Workspace, layer: LayerWeights, index: number, turn: Turn, vary: Vary<Place>): void {
+  #attend(work: Workspace, layer: LayerWeights, index: number, turn: Turn): void {
     const { count } = work;
     this.#normalize(count, work.stream, layer.attentionNorm, work.normalized);
     layer.queryKeyValue.multiply({ count, input: work.normalized, output: work.queryKeyValue });
     this.#turn(work, turn);
-    vary(({ start }) => this.#mix(work, index, start));
-    const { attended, stream, product } = work;
-    layer.attentionOutput.multiply({ count, input: attended, output: stream, addsThrough: product });
+    this.#keep(work, index, turn);
+    if ("start" in turn) this.#mix(work, index, turn.start + count);
+    else turn.vary(({ reach }) => this.#mix(work, index, reach, this.#seen));
+    layer.attentionOutput.multiply({ count, input: work.attended, output: work.stream, adds: true });
+  }
+
+  /** seen[j] = whether the token at the position sees place j */
+  #see(): void {
+    const { window } = this.shape;
+    this.#backend.map({
+      ...{ shape: [this.room], inputs: [this.#position], inputShapes: [[1]], inputTypes: ["i32"] },
+      ...(window === undefined ? { nodes: seen } : { nodes: seenInWindow, parameters: [window] }),
+      ...{ results: [-1], outputs: [this.#seen], outputTypes: ["u8"] },
+    });
   }
 
   /** Turns queries and keys by their positions. They follow one another in each row, so they turn together. */
@@ -242,7 +275,7 @@ export class Transformer {
       length: this.room,
       cos: this.#cos,
       sin: this.#sin,
-      ...turn,
+      ...("start" in turn ? turn : { positions: this.#position }),
       input: queryKeyValue,
       inputStrides: inRow,
       output: queryKeyValue,
@@ -251,45 +284,68 @@ export class Transformer {
     });
   }
 
-  /** Puts keys and values into the cache of a layer, and mixes values of the cache by queries and keys. */
-  #mix(work: Workspace, index: number, start: number): void {
-    const { count } = work;
-    const { heads, kvHeads, headSize, window } = this.shape;
+  /** Bytes of the keys of a layer, or of its values, and the elements of those of one head. */
+  get #cacheSizes(): { readonly bytes: number; readonly ofHead: number } {
+    const { kvHeads, headSize } = this.shape;
+    const ofHead = this.room * headSize;
+    return { bytes: kvHeads * ofHead * dtypeBytes[this.#dtype], ofHead };
+  }
+
+  /** Puts keys and values into the cache of a layer. */
+  #keep({ count, queryKeyValue }: Workspace, index: number, turn: Turn): void {
+    const { heads, kvHeads, headSize } = this.shape;
     const backend = this.#backend;
     const dtype = this.#dtype;
-    const bytes = dtypeBytes[dtype];
-    const row = (heads + 2 * kvHeads) * headSize;
-    const inRow = [0, headSize, row];
-    const keysOfHead = this.room * headSize;
-    const cacheOfLayer = 2 * kvHeads * keysOfHead * bytes;
-    const keys = moved(this.#cache, index * cacheOfLayer);
-    const keyStrides = [kvHeads * keysOfHead, keysOfHead, headSize];
-    backend.copy({
-      shape: [2 * kvHeads, count, headSize],
-      input: moved(work.queryKeyValue, heads * headSize * bytes),
-      inputStrides: [headSize, row, 1],
-      output: moved(keys, start * headSize * bytes),
-      outputStrides: [keysOfHead, headSize, 1],
-      dtype,
-    });
-    backend.attention({
+    const { bytes, ofHead } = this.#cacheSizes;
+    const cache = moved(this.#cache, index * 2 * bytes);
+    const keysAndValues = moved(queryKeyValue, heads * headSize * dtypeBytes[dtype]);
+    if ("start" in turn)
+      backend.copy({
+        shape: [2 * kvHeads, count, headSize],
+        input: keysAndValues,
+        inputStrides: [headSize, (heads + 2 * kvHeads) * headSize, 1],
+        output: moved(cache, turn.start * headSize * dtypeBytes[dtype]),
+        outputStrides: [ofHead, headSize, 1],
+        dtype,
+      });
+    else
+      backend.scatter({
+        kind: "set",
+        shape: [2 * kvHeads, this.room, headSize],
+        axis: 1,
+        indexShape: [1, count, 1],
+        indices: this.#position,
+        updates: keysAndValues,
+        output: cache,
+        dtype,
+      });
+  }
+
+  /** Mixes the first `length` values of the cache of a layer by queries and keys. Without a mask the last ones are those of the pass. */
+  #mix({ count, queryKeyValue, attended }: Workspace, index: number, length: number, mask?: Operand): void {
+    const { heads, kvHeads, headSize, window } = this.shape;
+    const { bytes, ofHead } = this.#cacheSizes;
+    const keys = moved(this.#cache, index * 2 * bytes);
+    const keyStrides = [kvHeads * ofHead, ofHead, headSize];
+    this.#backend.attention({
       batch: 1,
       heads,
       kvHeads,
       queryLength: count,
-      keyLength: start + count,
+      keyLength: length,
       headSize,
-      q: work.queryKeyValue,
-      qStrides: inRow,
+      q: queryKeyValue,
+      qStrides: [0, headSize, (heads + 2 * kvHeads) * headSize],
       k: keys,
       kStrides: keyStrides,
-      v: moved(keys, cacheOfLayer / 2),
+      v: moved(keys, bytes),
       vStrides: keyStrides,
-      out: work.attended,
+      out: attended,
       outStrides: [0, headSize, heads * headSize],
-      causal: "lower-right",
-      ...(window === undefined ? undefined : { window }),
-      dtype,
+      ...(mask === undefined
+        ? { causal: "lower-right", ...(window === undefined ? undefined : { window }) }
+        : { mask, maskDtype: "u8", maskStrides: [0, 0, 0, 1] }),
+      dtype: this.#dtype,
     });
   }
 
@@ -314,7 +370,7 @@ export class Transformer {
       outputs: [work.hidden],
       dtype: this.#dtype,
     });
-    layer.down.multiply({ count, input: work.hidden, output: work.stream, addsThrough: work.product });
+    layer.down.multiply({ count, input: work.hidden, output: work.stream, adds: true });
   }
 
   #classify({ count, stream, normalized }: Workspace): void {
@@ -347,7 +403,6 @@ export class Transformer {
       attended: alloc(heads * headSize),
       gateUp: alloc(2 * hidden),
       hidden: alloc(hidden),
-      product: alloc(size),
     };
   }
 }

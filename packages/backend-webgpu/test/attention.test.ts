@@ -373,14 +373,14 @@ describe("webgpu attention", () => {
       );
     };
 
-  /** All keys by one workgroup of each four rows, in as many steps as that takes. */
-  const inOnePart: Run = (context, problem) => {
+  /** Halves of the keys by one workgroup of each four rows, in as many steps as that takes. */
+  const inTwoParts: Run = (context, problem) => {
     const shape = attentionShape(problem);
     for (const variant of attentionVariants)
       if (variant.kind === "decode")
         enqueueAttention(context, problem, shape, {
           ...{ kind: "decode", variant, groups: Math.ceil(shape.rows / THIN_ROWS) * shape.matrices },
-          partKeys: problem.keyLength,
+          partKeys: Math.ceil(problem.keyLength / 2),
         });
   };
 
@@ -391,15 +391,19 @@ describe("webgpu attention", () => {
         ...{ subgroups: true, subgroupIds: true },
       });
       for (const shape of thinShapes)
-        for (const run of [undefined, inOnePart]) {
+        for (const run of [undefined, inTwoParts]) {
           await check(device(), { ...shape, dtype }, decoding, features, run);
           assert.include(device().programs[0], "attention_decode");
+          const isWhole =
+            shape.keyLength === 1 || (run === undefined && shape.keyLength * shape.headSize <= 20_480);
+          assert.equal(device().programs[0]!.includes("_whole"), isWhole && shape.logs !== true);
         }
       for (const shape of thinHidingShapes)
-        for (const run of [undefined, inOnePart])
+        for (const run of [undefined, inTwoParts])
           await check(device(), { ...shape, dtype }, decoding, features, run);
       const largest: Case = { queryLength: 4, keyLength: 300, headSize: 32, amplitude: 30, visible: 250 };
-      await check(device(), { ...largest, dtype }, decoding, features, inOnePart);
+      await check(device(), { ...largest, dtype }, decoding, features, inTwoParts);
+      await check(device(), { ...largest, dtype }, decoding, features);
     });
 
   // All is as in larger tiles; these fit the memory of the software adapters.
@@ -440,7 +444,11 @@ describe("webgpu attention", () => {
           for (const columns of hiding === undefined ? thinColumns : [64]) {
             const form = { dtype, columns, hiding };
             if (variant.kind === "thin") texts.push(thinProgram(variant.tile, form));
-            else if (variant.kind === "decode") texts.push(decodeProgram(variant.tile, form));
+            else if (variant.kind === "decode")
+              texts.push(
+                decodeProgram(variant.tile, form),
+                decodeProgram(variant.tile, { ...form, whole: true }),
+              );
             else if (variant.kind === "tiled" && hiding !== undefined && columns === 64)
               texts.push(attentionProgram(variant.tile, { ...form, vector: true, results: "parts" }));
           }

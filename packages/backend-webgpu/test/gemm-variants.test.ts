@@ -57,6 +57,15 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(product(4096, 16, 4096, rowsOfB)), "thin_a_k_8x16");
     assert.equal(gemmName(product(17, 4096, 64)), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(1, 4096, 64, { transB: true })), "thin_b_k_4x32");
+    assert.equal(gemmName(product(1, 4096, 64, rowsOfB)), "row_4x256");
+    assert.equal(gemmName(product(2, 4096, 64, rowsOfB)), "thin_b_k_4x32");
+    assert.equal(gemmName(product(1, 524, 65_536, rowsOfB)), "thin_b_k_4x32", "few workgroups, long rows");
+    assert.equal(gemmName(product(1, 525, 65_536, rowsOfB)), "row_4x256");
+    assert.equal(gemmName(product(1, 8, 8192, rowsOfB)), "row_4x256");
+    const halves = { ...rowsOfB, dtype: "f16" } as const;
+    assert.equal(gemmName(product(1, 4096, 64, { ...halves, wholeEights: true })), "row_4x256");
+    assert.equal(gemmName(product(1, 4096, 64, halves)), "thin_b_k_4x32");
+    assert.equal(gemmName(product(1, 4096, 64, rowsOfB), emulated), "direct_1x64");
     assert.equal(gemmName(product(8, 4096, 64, { transB: true, vectorA: true })), "thin_b_k_4x32");
     assert.equal(gemmName(product(8, 4096, 64, { transB: true })), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(4096, 1, 64)), "thin_a_k_4x32");

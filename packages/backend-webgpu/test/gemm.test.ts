@@ -41,7 +41,9 @@ const isLarge = ({ kind, name }: GemmVariant): boolean =>
 const unaligned = { vectorA: false, vectorB: false, wholeEights: false };
 
 /** All that emulated devices can run, and that unaligned operands fit. */
-const portableVariants = gemmVariants.filter(({ kind }) => !["matrices", "split", "streamed"].includes(kind));
+const portableVariants = gemmVariants.filter(
+  ({ kind }) => !["matrices", "split", "streamed", "row"].includes(kind),
+);
 
 describe("webgpu gemm", () => {
   const device = withProducts();
@@ -88,6 +90,28 @@ describe("webgpu gemm", () => {
           .slice(0, dtype === "f32" && isSmallest ? activations.length : 1)
           .entries())
           await checkOne({ m: 9, n: 260, k: 33, transA: i % 2 > 0, multiple: 4, bias: true, activation });
+      });
+
+    for (const { name } of gemmVariants.filter(({ kind }) => kind === "row"))
+      it(`${name} is right in ${dtype} for every number of blocks and columns, with each epilogue`, async () => {
+        const aligned = { dtype, m: 1, transB: true, multiple: 8 };
+        for (const shape of [
+          { n: 4, k: 8 },
+          { n: 68, k: 1024, beta: 0.5, alpha: 2, offset: 8, padB: 8, padC: 4 },
+          { n: 12, k: 2056, batch: 3, gap: 8, beta: -1 },
+          { n: 20, k: 1096, batch: 2, broadcastA: true, offset: 8 },
+          { n: 36, k: 520, whole: true, beta: 2, bias: true },
+          ...activations.map((activation, i) => ({ n: 8, k: 40 + 8 * i, activation, bias: i % 2 === 0 })),
+        ]) {
+          await checkGemm(device(), { ...aligned, ...shape }, name);
+          assert.deepEqual(
+            device().programs.map((program) => program.startsWith(`gemm_${name}_`)),
+            [true],
+          );
+        }
+        // Results that no quads fill; f16 has another kernel for them.
+        for (const n of dtype === "f32" ? [1, 7, 66] : [])
+          await checkGemm(device(), { ...aligned, n, k: 264, beta: 0.5, bias: true, multiple: 4 }, name);
       });
 
     for (const { name } of portableVariants.filter(isLarge))

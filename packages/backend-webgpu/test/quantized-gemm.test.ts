@@ -194,7 +194,7 @@ describe("tiles of webgpu quantizedGemm", () => {
         (context) =>
           runQuantizedGemm(context, {
             ...{ dtype: "f32", scaleType: "f32", bits: 4, block: 32, m, n, k, blocks },
-            ...{ ...inputs, bias: undefined, activation: undefined, c },
+            ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
           }),
         features,
       );

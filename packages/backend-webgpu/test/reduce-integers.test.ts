@@ -8,7 +8,12 @@ import { decode, noise, random, withDevice } from "./support.js";
 const arrays = { i32: Int32Array, u32: Uint32Array } as const;
 
 /** Storing the result into an array wraps it around. */
-const folds = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min } as const;
+const folds = {
+  sum: (a: number, b: number) => a + b,
+  prod: Math.imul,
+  max: Math.max,
+  min: Math.min,
+} as const;
 type Kind = keyof typeof folds;
 const kinds = Object.keys(folds) as Kind[];
 

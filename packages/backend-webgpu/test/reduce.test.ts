@@ -26,6 +26,7 @@ const combine: Readonly<Record<NumberReduceKind, (a: number, b: number) => numbe
   prod: (a, b) => a * b,
   max: Math.max,
   min: Math.min,
+  logSumExp: (a, b) => Math.max(a, b) + Math.log1p(Math.exp(-Math.abs(a - b))),
 };
 
 /** Close to 1 for products, so that they stay in range. */
@@ -75,6 +76,8 @@ describe("webgpu reduce", () => {
               const bounds: Readonly<Record<NumberReduceKind, number>> = {
                 ...{ sum: steps * 2 ** -23 * size, mean: (steps * 2 ** -23 * size) / reducedCount },
                 ...{ prod: reducedCount * spacing(exact, "f32"), max: 0, min: 0 },
+                // What is relative of a sum of exponentials, whose logarithm WGSL grants 2^-21.
+                logSumExp: 2 ** -21 + (16 + steps) * 2 ** -23,
               };
               const rounding = Math.max(lastRounding(exact, dtype), spacing(exact, "f32"));
               const label = `${kind} ${i} is ${results[i]}, not ${exact}`;

@@ -278,6 +278,10 @@ export function reduced(
     if (kind === "all") return Number(list.every((x) => x !== 0));
     if (kind === "max") return list.reduce((a, b) => Math.max(a, b));
     if (kind === "prod") return list.reduce((a, b) => a * b);
+    if (kind === "logSumExp") {
+      const largest = Math.max(...list);
+      return largest + Math.log(list.reduce((sum, x) => sum + Math.exp(x - largest), 0));
+    }
     const sum = list.reduce((a, b) => a + b);
     return kind === "mean" ? sum / list.length : sum;
   });

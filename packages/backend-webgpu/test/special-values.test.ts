@@ -121,6 +121,15 @@ describe("webgpu special values", () => {
     assert.closeTo(number!, Math.log(2 ** -149), 1e-5, "log of the least number");
   });
 
+  it("gelu, geluTanh and silu end in -0", async () => {
+    for (const kind of ["gelu", "geluTanh", "silu"] as const)
+      assert.deepEqual(
+        await unary(kind, [infinity, (negative | infinity) >>> 0, 0xff7fffff]),
+        [infinity, negative, negative],
+        kind,
+      );
+  });
+
   it("max and min order all numbers, and keep NaN from either side", async () => {
     const ascending = [
       ...[infinity, one, subnormal, least, 0].map((bits) => (negative | bits) >>> 0),

@@ -491,14 +491,9 @@ export class Tensor extends Scoped {
       .mean(axes, { keepAxes });
   }
 
-  /** ln(sum of e^x), without overflow: m + ln(sum of e^(x - m)) with the largest element m, where that is finite. */
-  logSumExp(axes?: number | readonly number[], { keepAxes = false }: ReductionOptions = {}): Tensor {
-    const largest = this.max(axes, { keepAxes: true }).detach();
-    const shift = where(largest.unary("isFinite"), largest, 0);
-    const result = this.sub(shift).exp().sum(axes, { keepAxes: true }).log().add(shift);
-    return keepAxes
-      ? result
-      : result.reshape(...this.shape.filter((_, i) => !axesOf("logSumExp", axes, this.rank).includes(i)));
+  /** ln(sum of e^x), which does not overflow on the way. */
+  logSumExp(axes?: number | readonly number[], { keepAxes }: ReductionOptions = {}): Tensor {
+    return apply(reductions.logSumExp, [this], { axes, keepAxes });
   }
 
   /** The first place of the largest element along an axis, i32. */

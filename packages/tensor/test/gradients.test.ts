@@ -146,7 +146,8 @@ describe("the rules of views, sums, products and indices", () => {
     "reduce.min": (x, y) => x.min(0).mul(y),
     "reduce.prod": (x, y) => x.prod(0).mul(y).add(x.prod()),
     variance: (x, y) => x.variance(1, { keepAxes: true }).mul(y),
-    logSumExp: (x, y) => x.logSumExp(1, { keepAxes: true }).mul(y),
+    "reduce.logSumExp": (x, y) =>
+      x.logSumExp(1, { keepAxes: true }).mul(y).add(x.logSumExp(0)).add(x.logSumExp()),
     "scan.sum": (x, y) => x.cumulativeSum(1, { exclusive: true }).mul(y),
     matmul: (x, y) => x.matmul(y.transpose()).square(),
     batches: (x, y) =>

@@ -1,8 +1,16 @@
-import type { DeviceHandle } from "@backplane/core";
+import type { DeviceHandle, Operand } from "@backplane/core";
 import type { BackendValues, DataType, TensorInfo } from "@tensorflow/tfjs-core";
 
 /** Names the data of a tensor. */
 export type DataId = TensorInfo["dataId"];
+
+/** Memory of the device. Tensors that are parts of another one share it. */
+export interface Memory {
+  readonly handle: DeviceHandle;
+  readonly bytes: number;
+  /** How many data lie in it. It is freed with the last one. */
+  uses: number;
+}
 
 /** Where the data of a tensor are: at least one of these is there. */
 export interface Content {
@@ -11,7 +19,9 @@ export interface Content {
   /** All elements have this value. */
   readonly constant?: number;
   /** On the device. */
-  readonly handle?: DeviceHandle;
+  readonly memory?: Memory;
+  /** Where they begin in the memory. Default: 0. */
+  readonly byteOffset?: number;
   /** Of complex64: each of them has a reference of its own. */
   readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
 }
@@ -42,7 +52,8 @@ export class Data {
   references: number;
   values: Content["values"];
   constant: Content["constant"];
-  handle: Content["handle"];
+  memory: Content["memory"];
+  readonly byteOffset: number;
   parts: Content["parts"];
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined = undefined;
@@ -59,9 +70,15 @@ export class Data {
     this.references = references;
     this.values = content.values;
     this.constant = content.constant;
-    this.handle = content.handle;
+    this.memory = content.memory;
+    this.byteOffset = content.byteOffset ?? 0;
     this.parts = content.parts;
   }
+}
+
+/** The place of data in memory of the device. */
+export function operandOf({ handle }: Memory, byteOffset: number): Operand {
+  return byteOffset === 0 ? handle : { handle, byteOffset };
 }
 
 /**
@@ -125,7 +142,7 @@ function forget(data: Data): void {
   data.next = undefined;
   data.list = undefined;
   data.values = undefined;
-  data.handle = undefined;
+  data.memory = undefined;
   data.forms = undefined;
   data.note = undefined;
   data.parts = undefined;

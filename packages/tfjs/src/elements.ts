@@ -7,6 +7,9 @@ export type DeviceType = "float32" | "int32" | "bool";
 /** Their element types on the device. */
 export type DeviceElementType = Extract<DType, "f32" | "i32" | "u8">;
 
+/** Elements of a tensor on the host. */
+export type HostArray = Float32Array | Int32Array | Uint8Array;
+
 /** What there is to know about a type of tensors on a device. */
 interface DeviceElements {
   readonly dtype: DeviceElementType;
@@ -14,7 +17,7 @@ interface DeviceElements {
   /** A new array of the host with `count` zeros. */
   array(count: number): Float32Array<ArrayBuffer> | Int32Array<ArrayBuffer> | Uint8Array<ArrayBuffer>;
   /** The values as an array of the type: itself if it is one. */
-  arrayOf(values: ArrayLike<number>): Float32Array | Int32Array | Uint8Array;
+  arrayOf(values: ArrayLike<number>): HostArray;
 }
 
 const types: Readonly<Record<DeviceType, DeviceElements>> = {

@@ -1,10 +1,14 @@
 import type { KernelFunc } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "./backend.js";
+import type { Kernels } from "./kernels/kernel.js";
 
 /** The calls of one kernel. */
 export interface KernelProfileRow {
   /** As TensorFlow.js names it, such as `Conv2D`. */
   readonly kernel: string;
   readonly calls: number;
+  /** Results that were computed on the host: see `RegisterOptions.hostElements`. */
+  readonly onHost: number;
   /** Time of the host: kernels enqueue, and do not wait for the device. */
   readonly milliseconds: number;
 }
@@ -16,19 +20,31 @@ export interface KernelProfile {
   readonly milliseconds: number;
 }
 
+interface Row {
+  calls: number;
+  onHost: number;
+  milliseconds: number;
+}
+
 /** Measures kernels while somebody asks for it. */
 export class KernelTimes {
-  #rows: Map<string, { calls: number; milliseconds: number }> | undefined;
+  #rows: Map<string, Row> | undefined;
 
-  /** The same kernel, measured while `profile` is under way. */
-  timed(name: string, kernel: KernelFunc): KernelFunc {
+  /**
+   * A kernel in the form in which TensorFlow.js calls it, measured while `profile` is under way. One that throws leaves no
+   * tensors behind.
+   */
+  timed(name: string, kernel: Kernels[string]): KernelFunc {
     return (call) => {
+      const backend = call.backend as BackplaneBackend;
       const rows = this.#rows;
-      if (rows === undefined) return kernel(call);
+      if (rows === undefined) return backend.undoneOnFailure(kernel, call);
+      const before = backend.hostResults;
       const begun = performance.now();
-      const result = kernel(call);
-      const row = rows.get(name) ?? { calls: 0, milliseconds: 0 };
+      const result = backend.undoneOnFailure(kernel, call);
+      const row = rows.get(name) ?? { calls: 0, onHost: 0, milliseconds: 0 };
       row.calls++;
+      row.onHost += backend.hostResults - before;
       row.milliseconds += performance.now() - begun;
       rows.set(name, row);
       return result;
@@ -39,7 +55,7 @@ export class KernelTimes {
   async profile(body: () => unknown, synchronize: () => Promise<void>): Promise<KernelProfile> {
     if (this.#rows !== undefined) throw new Error("profile: another profile is under way");
     await synchronize();
-    const rows = new Map<string, { calls: number; milliseconds: number }>();
+    const rows = new Map<string, Row>();
     this.#rows = rows;
     const begun = performance.now();
     try {

@@ -7,9 +7,9 @@ import {
 } from "@backplane/core";
 import type * as core from "@tensorflow/tfjs-core";
 import { BackplaneBackend } from "./backend.js";
-import { kernelFunction } from "./kernels/kernel.js";
 import { kernels } from "./kernels/list.js";
 import { type KernelProfile, KernelTimes } from "./profile.js";
+import type { TensorStore } from "./store.js";
 
 /** What is used of `@tensorflow/tfjs-core`, or of a package that exports all of it, such as `@tensorflow/tfjs`. */
 export type TensorFlow = Pick<
@@ -28,6 +28,12 @@ export interface RegisterOptions {
   readonly name?: string;
   /** Whether `register` also makes it the backend in use. Default: true. */
   readonly use?: boolean;
+  /**
+   * Kernels whose inputs and results have at most so many elements each, which only the host has so far, stay there if
+   * they only move, add, subtract, multiply, compare or choose between numbers: results are the same bits, and a call of a
+   * device takes longer. 0: they all go to the device. Default: 1000.
+   */
+  readonly hostElements?: number;
 }
 
 /** A backend of TensorFlow.js, as long as it is registered. */
@@ -64,17 +70,21 @@ export async function register(
   providers: Iterable<BackendProvider>,
   options: RegisterOptions = {},
 ): Promise<Registration> {
-  const { name = "backplane", use = true } = options;
+  const { name = "backplane", use = true, hostElements = defaultHostElements } = options;
   if (typeof name !== "string" || name === "" || name.includes("_"))
     throw new TypeError(
       `register: name is ${JSON.stringify(name)}; allowed: a text that is not empty and has no underscore`,
     );
+  if (!Number.isSafeInteger(hostElements) || hostElements < 0)
+    throw new TypeError(
+      `register: hostElements is ${String(hostElements)}; allowed: a whole number of at least 0`,
+    );
   assertFree(tf, name);
   const compute = new SwitchableBackend(new BackendRegistry(providers));
-  const open = new Set<BackplaneBackend>();
+  const open = new Set<TensorStore>();
   const times = new KernelTimes();
   const factory = () => {
-    const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended));
+    const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended), hostElements);
     open.add(backend);
     return backend;
   };
@@ -94,7 +104,7 @@ export async function register(
     assertFree(tf, name);
     tf.registerBackend(name, factory, priority);
     for (const [kernelName, kernel] of Object.entries(kernels)) {
-      const kernelFunc = times.timed(kernelName, kernelFunction(kernel));
+      const kernelFunc = times.timed(kernelName, kernel);
       tf.registerKernel({ kernelName, backendName: name, kernelFunc });
       registered.push(kernelName);
     }
@@ -132,6 +142,9 @@ function assertFree(tf: TensorFlow, name: string): void {
   if (tf.findBackendFactory(name) !== null)
     throw new Error(`register: a backend named ${name} is registered already; choose another name`);
 }
+
+/** As tfjs-backend-webgpu has it. */
+const defaultHostElements = 1000;
 
 /** Above that of tfjs-backend-cpu (1), -webgl (2) and -webgpu (3): who registers a backend means to use it. */
 const priority = 4;

@@ -94,6 +94,95 @@ describe("register", () => {
     tf.dispose([x, two, huge, product, infinite]);
   });
 
+  it("moves, adds and compares few elements on the host, if nobody has needed them on the device", async () => {
+    const before = live();
+    const floats = () => tf.tensor2d([1, -2, Number.NaN, 4e9, 5, 0.1], [2, 3]);
+    const whole = () => tf.tensor2d([2 ** 31 - 1, 2, -3, 2 ** 24 + 1, 5, 6], [2, 3], "int32");
+    const row = () => tf.tensor1d([3, 0.7, -1]);
+    const wholeRow = () => tf.tensor1d([2 ** 24 + 3, 1, -7], "int32");
+    const truth = () => tf.tensor2d([1, 0, 1, 0, 0, 1], [2, 3], "bool");
+    // The second of each: results.
+    const calls: [() => tf.Tensor | tf.Tensor[], number][] = [
+      ...[tf.add, tf.sub, tf.mul].flatMap((call): [() => tf.Tensor, number][] => [
+        [() => call(floats(), row()), 1],
+        [() => call(whole(), wholeRow()), 1],
+      ]),
+      ...[tf.equal, tf.notEqual, tf.less, tf.lessEqual, tf.greater, tf.greaterEqual].map(
+        (call): [() => tf.Tensor, number] => [() => call(floats(), row()), 1],
+      ),
+      [() => tf.where(truth(), floats(), tf.onesLike(floats())), 1],
+      [() => tf.transpose(whole()), 1],
+      [() => tf.slice(floats(), [0, 1], [2, 2]), 1],
+      [() => tf.stridedSlice(floats(), [1, 2], [0, 0], [-1, -2], 1, 1), 1],
+      [() => tf.reverse(truth(), 1), 1],
+      [() => tf.tile(row(), [3]), 1],
+      [
+        () =>
+          tf.pad(
+            floats(),
+            [
+              [0, 1],
+              [2, 0],
+            ],
+            7,
+          ),
+        1,
+      ],
+      [() => tf.concat([floats(), floats()], 1), 1],
+      [() => tf.stack([whole(), whole()], 1), 1],
+      [() => tf.split(floats(), 3, 1), 3],
+      [() => tf.unstack(truth()), 2],
+      [() => tf.add(tf.zeros([0, 3]), row()), 1],
+      [
+        () =>
+          tf.pad(
+            whole(),
+            [
+              [1, 0],
+              [0, 0],
+            ],
+            -2.5,
+          ),
+        1,
+      ],
+      [() => tf.sub(floats(), tf.tensor2d([0.5, -7], [2, 1])), 1],
+      [() => tf.sub(tf.tensor3d([1, 2, 3, 4], [2, 2, 1]), tf.tensor3d([5, 6, 7], [1, 1, 3])), 1],
+      [() => tf.sub(tf.tensor1d([7], "int32"), whole()), 1],
+      [() => tf.mul(row(), tf.tensor2d([4, 5], [2, 1])), 1],
+    ];
+    const valuesOf = (call: () => tf.Tensor | tf.Tensor[]) =>
+      tf.tidy(() => [call()].flat().map((result) => [result.shape, result.dtype, [...result.dataSync()]]));
+    const other = await register(tf, [cpu()], { name: "device", use: false, hostElements: 0 });
+    for (const [call, results] of calls) {
+      await tf.setBackend("device");
+      const { rows: onDevice } = await other.profile(() => valuesOf(call));
+      assert.ok(onDevice.every(({ onHost }) => onHost === 0));
+      const expected = valuesOf(call);
+      await tf.setBackend(name);
+      assert.deepEqual(valuesOf(call), expected, String(call));
+      const { rows } = await registration.profile(() => valuesOf(call));
+      const computed = rows.reduce((sum, { onHost }) => sum + onHost, 0);
+      assert.ok(computed >= results, `${call} computed ${computed} results on the host`);
+      assert.equal(live(), before);
+    }
+    await other.dispose();
+    // Too many, and not exact.
+    for (const call of [
+      () => tf.add(tf.ones([1001]), tf.ones([1001])),
+      () => tf.tile(tf.ones([600]), [2]),
+      () => tf.div(row(), row()),
+      () => tf.add(row(), whole()),
+    ]) {
+      const { rows } = await registration.profile(() => tf.tidy(() => void call()));
+      assert.ok(rows.every(({ onHost }) => onHost === 0));
+    }
+    for (const hostElements of [-1, 0.5, "7"] as number[])
+      await assert.rejects(
+        register(tf, [cpu()], { name: "none", hostElements }),
+        /hostElements is .*; allowed: a whole number/,
+      );
+  });
+
   it("shares the data of reshaped and cloned tensors", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
     const x = tf.square(tf.tensor1d([1, 2, 3, 4]));
@@ -103,6 +192,72 @@ describe("register", () => {
     for (const view of views) assert.deepEqual([...view.dataSync()], [1, 4, 9, 16]);
     tf.dispose(views);
     assert.equal(tf.engine().backend.numDataIds(), before.ids + 1);
+  });
+
+  it("shares the memory of parts in one piece, as long as any of them lives", () => {
+    const before = live();
+    tf.engine().startScope();
+    const x = tf.square(tf.reshape(tf.range(1, 17), [4, 4]));
+    const rows = tf.slice(x, [1, 0], [3, 4]);
+    const first = live();
+    const [row, all] = [tf.slice(rows, [1, 0], [1, 4]), tf.split(rows, 3)];
+    const two = tf.slice(tf.reshape(rows, [12]), 8, 2);
+    assert.equal(live(), first);
+    x.dispose();
+    rows.dispose();
+    // Of the device, at places other than the beginning of the memory.
+    const squares = (begin: number, end: number) =>
+      Array.from({ length: end - begin }, (_, i) => (begin + i) ** 2);
+    const image = () => tf.reshape<tf.Rank.R3>(row, [2, 2, 1]);
+    const filter = () => tf.reshape<tf.Rank.R4>(all[0]!, [1, 1, 1, 4]);
+    const results: [() => tf.Tensor, number[]][] = [
+      [() => row, squares(9, 13)],
+      [() => all[2]!, squares(13, 17)],
+      [() => two, squares(13, 15)],
+      [() => tf.add(row, all[0]!), squares(9, 13).map((value, i) => value + (5 + i) ** 2)],
+      [() => tf.elu(row), squares(9, 13)],
+      [() => tf.sum(row), [81 + 100 + 121 + 144]],
+      [() => tf.concat([row, all[0]!], 1), [...squares(9, 13), ...squares(5, 9)]],
+      [() => tf.transpose(tf.reshape(row, [2, 2])), [81, 121, 100, 144]],
+      [
+        () => tf.matMul(tf.reshape(two, [1, 2]), tf.reshape(row, [2, 2])),
+        [169 * 81 + 196 * 121, 169 * 100 + 196 * 144],
+      ],
+      [() => tf.gather(row, tf.tensor1d([3], "int32"), 1), [144]],
+      [
+        () => tf.conv2d(image(), filter(), 1, "same"),
+        squares(9, 13).flatMap((a) => squares(5, 9).map((b) => a * b)),
+      ],
+      [() => tf.slice(two, 1, 1), [196]],
+    ];
+    for (const [run, expected] of results) assert.deepEqual([...run().dataSync()], expected, String(run));
+    const whole = tf.square(tf.fill([2, 4], 3, "int32"));
+    const part = tf.slice(whole, [1, 0], [1, 4]);
+    assert.deepEqual([...tf.matMul(part, part, false, true).dataSync()], [4 * 81]);
+    tf.engine().endScope();
+    assert.equal(live(), before);
+  });
+
+  it("copies a part that would keep a memory of more than eight times its size, or begins between vectors", () => {
+    const x = tf.square(tf.range(0, 36));
+    const before = live();
+    const parts = [tf.slice(x, 4, 5), tf.slice(x, 4, 4), tf.slice(x, 6, 20)];
+    assert.equal(live(), before + 2);
+    // A part of a part counts as one of the whole.
+    parts.push(tf.slice(parts[0]!, 0, 4));
+    assert.equal(live(), before + 3);
+    const expected = [
+      [4, 5],
+      [4, 4],
+      [6, 20],
+      [4, 4],
+    ].map(([begin, length]) => Array.from({ length: length! }, (_, i) => (begin! + i) ** 2));
+    assert.deepEqual(
+      parts.map((part) => [...part.dataSync()]),
+      expected,
+    );
+    tf.dispose([x, ...parts]);
+    assert.equal(live(), before - 1);
   });
 
   it("frees all of a complex tensor", () => {
@@ -348,6 +503,16 @@ describe("register", () => {
     );
     const calls = Object.fromEntries(profile.rows.map((row) => [row.kernel, row.calls]));
     assert.deepEqual(calls, { Square: 2, Add: 1 });
+    assert.ok(profile.rows.every(({ onHost }) => onHost === 0));
+    const { rows } = await registration.profile(() => tf.tidy(() => void tf.split(tf.add(x, x), 3)));
+    assert.deepEqual(
+      rows.map(({ kernel, onHost }) => [kernel, onHost]).sort(),
+      [
+        ["Add", 0],
+        ["SplitV", 0],
+      ],
+      "x has been on the device",
+    );
     const { kernelMs } = await tf.time(() => tf.dispose(tf.square(x)));
     assert.equal(typeof kernelMs, "number");
     assert.equal((await registration.profile(() => {})).rows.length, 0);
@@ -368,6 +533,8 @@ describe("register", () => {
     const read = tf.square(known);
     await read.data();
     const unread = tf.add(read, known);
+    const [readPart, unreadPart] = [tf.slice(read, 0, 2), tf.slice(read, 0, 2)];
+    await readPart.data();
     const device = registration.compute.inner.native() as { destroy(): void };
     const lost = new Promise<void>((resolve) => {
       registration.compute.onLost(() => resolve());
@@ -376,12 +543,16 @@ describe("register", () => {
     await lost;
     assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
     const report = await registration.use("cpu");
-    assert.equal(report.lost.length, 1);
+    // That of `unread`, and that of which only a part has not been read.
+    assert.equal(report.lost.length, 2);
     const sum = tf.add(read, known);
     assert.deepEqual([...sum.dataSync()], [2, 6, 12]);
+    const partSum = tf.add(readPart, tf.slice(read, 0, 2));
+    assert.deepEqual([...partSum.dataSync()], [2, 8]);
     assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
+    assert.throws(() => tf.square(unreadPart), { code: "DEVICE_LOST" });
     assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });
-    tf.dispose([known, read, unread, sum]);
+    tf.dispose([known, read, readPart, unread, unreadPart, sum, partSum]);
   });
 
   it("survives many resets of the engine", async () => {

@@ -229,7 +229,7 @@ export function describeIntegers(provider: () => BackendProvider): void {
     let registration: Registration;
 
     before(async () => {
-      registration = await register(tf, [provider()], { name: "integers" });
+      registration = await register(tf, [provider()], { name: "integers", hostElements: 0 });
     });
 
     after(async () => {

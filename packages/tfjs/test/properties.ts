@@ -491,13 +491,14 @@ function isClose(actual: number, expected: number, tolerance: number): boolean {
 
 const runs = 40;
 
-/** Declares a test for each property. */
-export function describeProperties(provider: () => BackendProvider): void {
-  describe(`kernels on ${provider().name} give what those of tfjs-backend-cpu give`, () => {
+/** Declares a test for each property. `hostElements`: as the option of `register`; by default all goes to the device. */
+export function describeProperties(provider: () => BackendProvider, hostElements = 0): void {
+  const where = hostElements === 0 ? "" : ", or next to it";
+  describe(`kernels on ${provider().name}${where} give what those of tfjs-backend-cpu give`, () => {
     let registration: Registration;
 
     before(async () => {
-      registration = await register(tf, [provider()], { name: "properties" });
+      registration = await register(tf, [provider()], { name: "properties", hostElements });
     });
 
     after(async () => {

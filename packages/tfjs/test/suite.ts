@@ -27,13 +27,17 @@ function bare(name: string, backend: string): string {
 
 const packageFolder = fileURLToPath(new URL("..", import.meta.url));
 
-/** Runs the suite of tfjs-core in a process of its own. Just the listed specs may fail, and there must be as many. */
-export async function checkSuite(backend: string, leastPassed: number): Promise<void> {
+/**
+ * Runs the suite of tfjs-core in a process of its own. Just the listed specs may fail, and there must be as many.
+ * `hostElements`: as the option of `register`.
+ */
+export async function checkSuite(backend: string, leastPassed: number, hostElements = 0): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), "backplane-tfjs-"));
   try {
     const file = join(folder, "result.json");
     const program = fileURLToPath(new URL("suite/main.js", import.meta.url));
-    await promisify(execFile)(process.execPath, [program, backend, file], {
+    const options = ["--host-elements", String(hostElements)];
+    await promisify(execFile)(process.execPath, [program, backend, file, ...options], {
       cwd: packageFolder,
       maxBuffer: 2 ** 26,
     });

@@ -1,9 +1,13 @@
 #!/usr/bin/env node
 // Runs any command on a software adapter: node tools/software-adapter/dist/cli.js -- node script.js
-import { type CommandLine, parseCommandLine } from "./command-line.js";
+import { type CommandLine, parseCommandLine, USAGE } from "./command-line.js";
 import { runCommand } from "./run.js";
 import { SoftwareAdapterUnavailable } from "./unavailable.js";
 
+if (process.argv[2] === "--help") {
+  console.log(USAGE);
+  process.exit(0);
+}
 let line: CommandLine;
 try {
   line = parseCommandLine(process.argv.slice(2));

@@ -6,7 +6,7 @@ export interface CommandLine {
   readonly args: readonly string[];
 }
 
-const USAGE = "usage: cli.js [--adapter swiftshader|lavapipe] -- command [argument ...]";
+export const USAGE: string = "usage: cli.js [--adapter swiftshader|lavapipe] -- command [argument ...]";
 
 /** Reads only the words before the command; the command's own words are left alone. */
 export function parseCommandLine(words: readonly string[]): CommandLine {

@@ -1,6 +1,8 @@
-import { access, constants, type FileHandle, open, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { type FileHandle, open } from "node:fs/promises";
+import { checkWritable, onDisk } from "@backplane/example-digits/disk.js";
 import { type ByteSource, FileError } from "./file.js";
+
+export { checkWritable, onDisk };
 
 /** An open file. */
 export class FileSource implements ByteSource, AsyncDisposable {
@@ -34,27 +36,4 @@ export class FileSource implements ByteSource, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#file.close();
   }
-}
-
-/** Runs what reads or writes files: errors of the system, such as a full disk, become FileErrors. */
-export async function onDisk<Result>(body: () => Promise<Result>): Promise<Result> {
-  try {
-    return await body();
-  } catch (error) {
-    if (error instanceof Error && "syscall" in error) throw new FileError(error.message);
-    throw error;
-  }
-}
-
-/** Throws a FileError if no file can be written there, so that this is known before there is something to write. */
-export async function checkWritable(path: string): Promise<void> {
-  await onDisk(async () => {
-    await access(dirname(path), constants.W_OK | constants.X_OK);
-    const found = await stat(path).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== "ENOENT") throw error;
-    });
-    if (found === undefined) return;
-    if (!found.isFile()) throw new FileError(`${path} is no file that could be replaced.`);
-    await access(path, constants.W_OK);
-  });
 }

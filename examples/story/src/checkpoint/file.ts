@@ -1,5 +1,6 @@
-/** A file that is not what it should be; the message is for the person who named it. */
-export class FileError extends Error {}
+import { FileError } from "@backplane/example-digits/file-error.js";
+
+export { FileError };
 
 /** Puts the name of a file before what is wrong with it. */
 export async function named<Result>(name: string, body: () => Promise<Result>): Promise<Result> {

@@ -10,12 +10,21 @@ interface Fold {
 
 const sum = (total: number, x: number): number => total + x;
 
+/** ln(e^total + e^x) */
+function addExponentials(total: number, x: number): number {
+  const larger = Math.max(total, x);
+  return Math.abs(larger) === Number.POSITIVE_INFINITY
+    ? larger
+    : larger + Math.log1p(Math.exp(Math.min(total, x) - larger));
+}
+
 const folds: Readonly<Record<NumberReduceKind, Fold>> = {
   sum: { start: 0, join: sum },
   mean: { start: 0, join: sum, finish: (total, count) => total / count },
   max: { start: Number.NEGATIVE_INFINITY, join: Math.max },
   min: { start: Number.POSITIVE_INFINITY, join: Math.min },
   prod: { start: 1, join: (total, x) => total * x },
+  logSumExp: { start: Number.NEGATIVE_INFINITY, join: addExponentials },
 };
 
 export function planReduce(call: Call, args: ReduceArguments): Plan | undefined {

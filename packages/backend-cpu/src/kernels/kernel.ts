@@ -280,7 +280,14 @@ export function launchers<const Types extends ParameterTypes>(
   return {
     launch(values, chunks, nanoseconds = Number.POSITIVE_INFINITY) {
       const words = new Array<number>(keys.length);
-      for (let i = 0; i < keys.length; i++) words[i] = values[keys[i]!]!;
+      // Engines have the names of an object at hand in their order, with the places of their values: where that is the order
+      // of the declaration, nothing need be looked up by name.
+      let inOrder = 0;
+      for (const key in values) {
+        if (key !== keys[inOrder]) break;
+        words[inOrder++] = values[key]!;
+      }
+      for (let i = inOrder; i < keys.length; i++) words[i] = values[keys[i]!]!;
       for (let i = 0; i < floats.length; i++) words[floats[i]!] = wordOf("f32", words[floats[i]!]!);
       return { kernel: name, words, chunks, helpers: helpersFor(chunks, nanoseconds), nanoseconds };
     },

@@ -73,7 +73,7 @@ describeEitherWay("quantizedGemm kernels", (options) => {
     const size = dtypeBytes[dtype];
     const c = guardedBytes(bench, size * m * n, size);
     const problem: QuantizedGemmProblem<CpuMemory> = {
-      ...{ dtype, scaleType, bits, block, m, n, k, blocks, activation: "relu", c: c.region },
+      ...{ dtype, scaleType, bits, block, m, n, k, blocks, beta: 0, activation: "relu", c: c.region },
       ...{
         a: upload(a, dtype),
         b: bench.upload(b),
@@ -115,7 +115,18 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         const own = Math.ceil(bytes / 64) * 64;
         bench.alloc(bench.memory.buffer.byteLength - used - own - 2 * readSlackBytes);
         const problem: QuantizedGemmProblem<CpuMemory> = {
-          ...{ dtype: "f32", scaleType: "f32", bits, block, m: 1, n, k, blocks, activation: undefined },
+          ...{
+            dtype: "f32",
+            scaleType: "f32",
+            bits,
+            block,
+            m: 1,
+            n,
+            k,
+            blocks,
+            beta: 0,
+            activation: undefined,
+          },
           ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c!, bias: undefined, zeroPoints: undefined },
         };
         expect(

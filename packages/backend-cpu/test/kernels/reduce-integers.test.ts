@@ -21,6 +21,7 @@ function make(dtype: IntegerType, n: number, value: (i: number) => number): Inte
 /** Storing the result into the array wraps it around. */
 const folds = {
   sum: (a: number, b: number) => a + b,
+  prod: Math.imul,
   max: Math.max,
   min: Math.min,
 } as const;
@@ -62,7 +63,7 @@ describe("reduce kernels of integers", () => {
     return make(dtype, n, () => next() * Number.MAX_SAFE_INTEGER);
   };
 
-  it("takes sum, max and min", () => {
+  it("takes sum, prod, max and min", () => {
     const taken = (dtype: IntegerType): readonly ReduceKind[] =>
       reduce.supports.flatMap((support) =>
         (support.dtype as readonly string[]).includes(dtype) ? (support.kind as ReduceKind[]) : [],

@@ -17,12 +17,19 @@ import { keptPlaces, reductions } from "./shapes.js";
 
 const handle = 1 as DeviceHandle;
 
+/** ln(e^a + e^b) */
+const addExponentials = (a: number, b: number): number => {
+  const larger = Math.max(a, b);
+  return larger + Math.log1p(Math.exp(Math.min(a, b) - larger));
+};
+
 const folds: Readonly<Record<NumberReduceKind, (a: number, b: number) => number>> = {
   sum: (a, b) => a + b,
   mean: (a, b) => a + b,
   max: Math.max,
   min: Math.min,
   prod: (a, b) => a * b,
+  logSumExp: addExponentials,
 };
 
 describe("reduce kernels", () => {
@@ -94,7 +101,8 @@ describe("reduce kernels", () => {
       const label = `${kind} ${dtype} [${shape}] over [${axes}] element ${i}: ${got[i]}, not ${value}`;
       // Eight vectors are added up in f32 with three roundings, or twelve, from columns, with four. The rest is
       // f64 inside, so one rounding; or two for f16, which may meet a tie.
-      const error = 4 * 2 ** -24 * (magnitudes?.[i] ?? 0);
+      // Of a sum of exponentials, and of the few that it is multiplied by, what is relative becomes absolute.
+      const error = kind === "logSumExp" ? 16 * 2 ** -24 : 4 * 2 ** -24 * (magnitudes?.[i] ?? 0);
       const checks: Readonly<Record<FloatType, () => void>> = {
         f32: () => expect(Math.abs(got[i]! - value), label).to.be.at.most(0.5001 * ulp32(value) + error),
         f16: () => {
@@ -252,6 +260,7 @@ describe("reduce kernels", () => {
       max: [Number.NaN, Math.fround(3e38), Number.POSITIVE_INFINITY, -0],
       min: [Number.NaN, Math.fround(-3e38), Math.min(...data.subarray(8 * n, 9 * n - 1)), -0],
       prod: [Number.NaN, Number.NaN, Number.POSITIVE_INFINITY, -0],
+      logSumExp: [Number.NaN, Math.fround(3e38), Number.POSITIVE_INFINITY, Math.fround(Math.log(n))],
     };
     for (const kind of numberReduceKinds) {
       const [plain, beside] = [data, hostile].map((values) => run(kind, "f32", [rows, n], [1], values));

@@ -87,7 +87,10 @@ export const attention: WebGpuKernel = /* @__PURE__ */ webGpuKernel([attentionOp
   copy,
   gemm,
 ]);
-export const reduce: WebGpuKernel = /* @__PURE__ */ webGpuKernel([reduceOperation], reduceKernel, [binary]);
+export const reduce: WebGpuKernel = /* @__PURE__ */ webGpuKernel([reduceOperation], reduceKernel, [
+  binary,
+  unary,
+]);
 export const softmax: WebGpuKernel = /* @__PURE__ */ webGpuKernel([softmaxOperation], softmaxKernel);
 export const softmaxGradient: WebGpuKernel = /* @__PURE__ */ webGpuKernel(
   [softmaxGradientOperation],

@@ -28,15 +28,25 @@ const logistic = (x: number) => 1 / (1 + Math.exp(-x));
 const logisticError = (x: number, y: number) =>
   y * ((1 - y) * (3 + 2 * Math.abs(x)) + 3.5) * epsilon + 2 ** -126;
 
-/** Units that weigh x: they pass through 0, become x, and have one minimum above -0.3. */
+/** Units that weigh x: they pass through 0, become x, have one minimum above -0.3, and end in -0. */
 const weighted = {
   ...{ domain: wide, course: fromZero },
+  limits: [
+    [infinity, infinity],
+    [-infinity, -0],
+  ],
   points: [
     [0, 0],
     [100, 100],
   ],
   image: ({ high }) => ({ low: -0.3, high: Math.max(high, 0) }),
 } satisfies Partial<UnaryEntry>;
+
+/** Functions of units that weigh x. Far below 0 they are -0, but as products would give NaN for -Infinity. */
+const ending =
+  <Rest extends readonly number[]>(f: (x: number, ...rest: Rest) => number) =>
+  (x: number, ...rest: Rest): number =>
+    f(Math.max(x, wide.f32.lowest), ...rest);
 
 const saturates = [
   [infinity, 1],
@@ -80,26 +90,28 @@ export const activations: Entries<"sigmoid" | "tanh" | "erf" | "gelu" | "geluTan
   gelu: {
     ...weighted,
     // 1 + erf(x / sqrt(2)) cancels for negative x; its other name erfc(-x / sqrt(2)) does not.
-    compute: (x) => (x / 2) * erfc(-x / Math.SQRT2),
-    error: (x, y) =>
-      (Math.abs(x) / 2) * (erfError(x / Math.SQRT2) + epsilon) + 2 * epsilon * Math.abs(y) + 2 ** -126,
+    compute: ending((x) => (x / 2) * erfc(-x / Math.SQRT2)),
+    error: ending(
+      (x, y: number) =>
+        (Math.abs(x) / 2) * (erfError(x / Math.SQRT2) + epsilon) + 2 * epsilon * Math.abs(y) + 2 ** -126,
+    ),
   },
   geluTanh: {
     ...weighted,
     // 1 + tanh(u) = 2 / (1 + e^-2u), for the same reason.
-    compute: (x) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+    compute: ending((x) => x / (1 + Math.exp(-2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)))),
     // The argument u of the hyperbolic tangent has 5 roundings, damped by its slope.
-    error(x, y) {
+    error: ending((x, y: number) => {
       const u = Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3);
       const slope = 1 - Math.tanh(u) ** 2;
       const inner = tanhError(u) + slope * Math.abs(u) * 5 * epsilon + epsilon;
       return (Math.abs(x) / 2) * inner + 2 * epsilon * Math.abs(y) + 2 ** -126;
-    },
+    }),
   },
   silu: {
     ...weighted,
-    compute: (x) => x / (1 + Math.exp(-x)),
-    error: (x, y) => Math.abs(x) * logisticError(x, logistic(x)) + epsilon * Math.abs(y),
+    compute: ending((x) => x / (1 + Math.exp(-x))),
+    error: ending((x, y: number) => Math.abs(x) * logisticError(x, logistic(x)) + epsilon * Math.abs(y)),
   },
   softplus: {
     compute: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),

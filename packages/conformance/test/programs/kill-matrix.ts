@@ -90,9 +90,22 @@ async function killAll(all: readonly Mutant[], how: How, jobs: number): Promise<
   return deaths;
 }
 
-async function main(): Promise<void> {
+const usage = `node packages/conformance/dist-test/programs/kill-matrix.js [options]
+
+  --only LIST  only backends with one of these in their names, with commas between
+  --runs N     random cases of each law (default 20)
+  --quick      the few cases of quick mode
+  --jobs N     threads, each with a backend at a time (default 1)
+  --write      writes the matrix, or with --only the rows of those, into docs/kill-matrix.md
+  --help       this text
+
+Exit code: 0 all rejected, 1 one survives, 2 bad usage.
+`;
+
+function parseOptions() {
   const { values } = parseArgs({
     options: {
+      help: { type: "boolean" },
       runs: { type: "string", default: "20" },
       only: { type: "string" },
       jobs: { type: "string", default: "1" },
@@ -101,7 +114,24 @@ async function main(): Promise<void> {
     },
   });
   const [runs, jobs] = [Number(values.runs), Number(values.jobs)];
-  if (!(runs >= 1) || !(jobs >= 1)) throw new Error("--runs and --jobs are whole numbers from 1");
+  if (![runs, jobs].every((count) => Number.isSafeInteger(count) && count >= 1))
+    throw new Error(`--runs is ${values.runs} and --jobs ${values.jobs}; allowed: whole numbers from 1 on`);
+  return { ...values, runs, jobs };
+}
+
+async function main(): Promise<void> {
+  let values: ReturnType<typeof parseOptions>;
+  try {
+    values = parseOptions();
+  } catch (error) {
+    process.stderr.write(`${(error as Error).message}\n\n${usage}`);
+    process.exit(2);
+  }
+  if (values.help === true) {
+    process.stdout.write(usage);
+    process.exit(0);
+  }
+  const { runs, jobs } = values;
   const wanted = values.only?.split(",");
   const some = mutants.filter(({ name }) => wanted?.some((text) => name.includes(text)) ?? true);
   const deaths = await killAll(some, values.quick ? { mode: "quick" } : { runs }, jobs);

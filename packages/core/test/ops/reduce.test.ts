@@ -132,7 +132,7 @@ describe("reduce descriptor", () => {
     }
     assert.deepEqual(reduceIdentity, {
       ...{ sum: 0, mean: NaN, max: -Infinity, min: Infinity, prod: 1 },
-      ...{ any: 0, all: 1 },
+      ...{ logSumExp: -Infinity, any: 0, all: 1 },
     });
     assert.deepEqual(resolve("reduce", { ...plain, shape: [3, 0], axes: [0] }), {
       problem: undefined,

@@ -1,7 +1,10 @@
 import {
   type ArgReduceKind,
+  type DType,
   type FloatType,
+  floatTypes,
   type IntegerType,
+  integerTypes,
   type ReducedType,
   type ReduceKind,
   type ScanKind,
@@ -21,17 +24,18 @@ export interface ReductionAttributes {
   readonly keepAxes?: boolean | undefined;
 }
 
+/** The element types that a kind has. */
+function typesOf(kind: ReduceKind): readonly DType[] {
+  if (truthReduceKinds.includes(kind as TruthReduceKind)) return ["u8"];
+  return kind === "mean" || kind === "logSumExp" ? floatTypes : [...floatTypes, ...integerTypes];
+}
+
 function reduction(kind: ReduceKind): TensorOperation<ReductionAttributes> {
-  const takesTruths = truthReduceKinds.includes(kind as TruthReduceKind);
+  const types = typesOf(kind);
   return operation(`reduce.${kind}`, ([x], { axes, keepAxes = false }) => {
     const { backend, dtype, shape } = x!;
-    if (dtype === "bf16" || (dtype === "u8") !== takesTruths)
-      refuse(
-        kind,
-        "dtype",
-        `is ${dtype}; allowed: ${takesTruths ? "u8" : "f32, f16, i32, u32 (use cast)"}`,
-        "UNSUPPORTED",
-      );
+    if (!types.includes(dtype))
+      refuse(kind, "dtype", `is ${dtype}; allowed: ${types.join(", ")} (use cast)`, "UNSUPPORTED");
     const reduced = axesOf(kind, axes, shape.length);
     const kept = keepAxes
       ? shape.map((extent, axis) => (reduced.includes(axis) ? 1 : extent))
@@ -57,6 +61,7 @@ export const reductions: Readonly<Record<ReduceKind, TensorOperation<ReductionAt
   max: reduction("max"),
   min: reduction("min"),
   prod: reduction("prod"),
+  logSumExp: reduction("logSumExp"),
   any: reduction("any"),
   all: reduction("all"),
 };

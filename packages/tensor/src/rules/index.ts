@@ -27,6 +27,7 @@ export const rules: Readonly<Record<string, Rule<never> | undefined>> = {
   "reduce.max": structure.extreme,
   "reduce.min": structure.extreme,
   "reduce.prod": structure.prod,
+  "reduce.logSumExp": structure.logSumExp,
   "reduce.any": undefined,
   "reduce.all": undefined,
   argReduce: undefined,

@@ -119,6 +119,14 @@ export const extreme: Rule<Reduced> = rule({ inputs: [0], output: true }, (conte
   return [passed.div(count).cast(x.dtype)];
 });
 
+/** The gradient times e^(x - result), which are weights that add up to 1. */
+export const logSumExp: Rule<Reduced> = rule({ inputs: [0], output: true }, (context) => {
+  const { attributes, gradient } = context;
+  const x = context.input(0);
+  const weights = x.sub(withAxes(context.output(), x.shape, attributes)).exp();
+  return [weights.mul(withAxes(gradient, x.shape, attributes))];
+});
+
 /** The gradient times the product of all others: that of those before, times that of those after. */
 export const prod: Rule<Reduced> = rule({ inputs: [0] }, (context) => {
   const x = context.input(0);

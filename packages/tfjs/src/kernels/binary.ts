@@ -12,6 +12,7 @@ import {
   formula,
   type Node,
 } from "./elementwise.js";
+import { combineFew } from "./few.js";
 import type { Call, Kernels } from "./kernel.js";
 import { leakyRelu } from "./unary.js";
 
@@ -45,6 +46,8 @@ function numbers(
   result: "float32" | "int32" | "bool",
 ): TensorInfo {
   const shape = broadcast(a.shape, b.shape);
+  const few = combineFew(backend, kind, dtype, [a, b], shape, result);
+  if (few !== undefined) return few;
   // A number that only the host has need not become an allocation for one call.
   const second = backend.number(b);
   const first = second === undefined ? backend.number(a) : undefined;

@@ -2,6 +2,7 @@ import { type DataType, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, isDeviceType } from "../elements.js";
 import { elementwise, formula, mostInputs } from "./elementwise.js";
+import { chooseFew } from "./few.js";
 import type { Call, Kernels } from "./kernel.js";
 
 /** A tensor of one value, which is made where it is needed. */
@@ -98,6 +99,8 @@ export const creationKernels: Kernels = {
   Select: ({ inputs: { condition, t, e: otherwise }, backend }: Call<"condition" | "t" | "e">) => {
     // A condition of one axis chooses between whole rows.
     const rows = condition.shape.length === 1 && t.shape.length > 1;
+    const few = rows ? undefined : chooseFew(backend, condition, t, otherwise);
+    if (few !== undefined) return few;
     const shape = rows ? [condition.shape[0]!, ...t.shape.slice(1).map(() => 1)] : condition.shape;
     const isInteger = t.dtype !== "float32" && otherwise.dtype !== "float32";
     return elementwise(

@@ -1,10 +1,10 @@
 import {
   type BinaryKind,
-  type DeviceHandle,
   type MapNode,
   type MapNumberType,
   type MapType,
   mapLimits,
+  type Operand,
   type UnaryKind,
 } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
@@ -222,7 +222,7 @@ function compute(
   const built = builtFor(backend, dtypes, inputs, build, shape.length, numbers);
   const count = elementCount(shape);
   const parameters: number[] = [];
-  const places: DeviceHandle[] = [];
+  const places: Operand[] = [];
   const inputShapes: (readonly number[])[] = [];
   // As many elements as the result has are in its order: there is nothing to broadcast.
   let isFlat = !built.counts;

@@ -2,6 +2,7 @@ import type {
   Conv2dArguments,
   Activation as CoreActivation,
   DeviceHandle,
+  Operand,
   Resize2dArguments,
 } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
@@ -180,7 +181,7 @@ function convolution(
       inner.bias === undefined ? undefined : backend.place(typed(backend, made, inner.bias, "float32"));
     const output = backend.output(info.outShape, "float32");
     const finished = <Arguments extends object>(call: Arguments): Arguments => {
-      const written: { bias?: DeviceHandle; activation?: CoreActivation } = call;
+      const written: { bias?: Operand; activation?: CoreActivation } = call;
       if (bias !== undefined) written.bias = bias;
       if (inner.activation !== undefined) written.activation = inner.activation;
       return call;

@@ -1,7 +1,8 @@
-import type { CopyArguments } from "@backplane/core";
+import type { CopyArguments, Operand } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+import { fewOf, moveFew } from "./few.js";
 
 /* Elements copied by strides: what most kernels of structure, and many others, are made of. */
 
@@ -31,7 +32,7 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   const place = backend.place(input);
   const call: { -readonly [Name in keyof CopyArguments]: CopyArguments[Name] } = {
     shape,
-    input: inputOffset === 0 ? place : { handle: place, byteOffset: inputOffset * from.bytes },
+    input: movedBy(place, inputOffset * from.bytes),
     output:
       outputOffset === 0 ? output.handle : { handle: output.handle, byteOffset: outputOffset * to.bytes },
     dtype: from.dtype,
@@ -42,6 +43,13 @@ export function copyInto(backend: BackplaneBackend, input: TensorInfo, output: O
   backend.compute.copy(call);
 }
 
+/** A place so many bytes further on. */
+export function movedBy(place: Operand, bytes: number): Operand {
+  if (bytes === 0) return place;
+  if (typeof place === "object") return { handle: place.handle, byteOffset: place.byteOffset + bytes };
+  return { handle: place, byteOffset: bytes };
+}
+
 /** A new tensor of elements of another one, by strides. */
 export function copyOf(
   backend: BackplaneBackend,
@@ -50,6 +58,8 @@ export function copyOf(
   walk: Walk,
   dtype: DeviceType = input.dtype as DeviceType,
 ): TensorInfo {
+  const few = fewOf(backend, [input], outputShape, dtype);
+  if (few !== undefined) return moveFew(backend, outputShape, dtype, [{ from: few[0]!, walk }]);
   const output = backend.output(outputShape, dtype);
   copyInto(backend, input, output, walk);
   return output;
@@ -70,10 +80,17 @@ export function slice(
   const strides = stridesOf(x.shape);
   let inputOffset = 0;
   for (let axis = 0; axis < begin.length; axis++) inputOffset += begin[axis]! * strides[axis]!;
-  const walk = isRun(size, x.shape)
-    ? { shape: [elementCount(size)], inputOffset }
-    : { shape: size, inputStrides: strides, inputOffset };
-  return copyOf(backend, x, size, walk);
+  if (!isRun(size, x.shape))
+    return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
+  const few = backend.atHand(x);
+  if (few !== undefined)
+    return backend.makeOnHost(
+      size,
+      x.dtype as DeviceType,
+      few.slice(inputOffset, inputOffset + elementCount(size)),
+    );
+  const part = backend.part(x, inputOffset, size);
+  return part ?? copyOf(backend, x, size, { shape: [elementCount(size)], inputOffset });
 }
 
 /** Whether a part of `size` of a tensor lies in one piece: the axes after the first of more than one element are whole. */
@@ -92,11 +109,15 @@ export function pad(
   value: number,
 ): TensorInfo {
   const shape = x.shape.map((extent, axis) => extent + paddings[axis]![0] + paddings[axis]![1]);
-  const output = backend.output(shape, x.dtype as DeviceType, { zero: value === 0 });
-  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(x.dtype));
+  const dtype = x.dtype as DeviceType;
   const outputStrides = stridesOf(shape);
   const outputOffset = paddings.reduce((offset, [before], axis) => offset + before * outputStrides[axis]!, 0);
-  copyInto(backend, x, output, { shape: x.shape, outputStrides, outputOffset });
+  const walk = { shape: x.shape, outputStrides, outputOffset };
+  const few = fewOf(backend, [x], shape, dtype);
+  if (few !== undefined) return moveFew(backend, shape, dtype, [{ from: few[0]!, walk }], value);
+  const output = backend.output(shape, dtype, { zero: value === 0 });
+  if (value !== 0) backend.compute.fill(output.handle, value, elementCount(shape), deviceType(dtype));
+  copyInto(backend, x, output, walk);
   return output;
 }
 
@@ -106,15 +127,24 @@ export function concat(backend: BackplaneBackend, tensors: readonly TensorInfo[]
     tensors.map((tensor) => tensor.shape),
     axis,
   );
-  const output = backend.output(shape, tensors[0]!.dtype as DeviceType);
+  const dtype = tensors[0]!.dtype as DeviceType;
   const outputStrides = stridesOf(shape);
   let outputOffset = 0;
+  const walks: Walk[] = [];
   for (const tensor of tensors) {
-    const walk = isRun(tensor.shape, shape)
-      ? { shape: [elementCount(tensor.shape)], outputOffset }
-      : { shape: tensor.shape, outputStrides, outputOffset };
-    copyInto(backend, tensor, output, walk);
+    walks.push(
+      isRun(tensor.shape, shape)
+        ? { shape: [elementCount(tensor.shape)], outputOffset }
+        : { shape: tensor.shape, outputStrides, outputOffset },
+    );
     outputOffset += tensor.shape[axis]! * outputStrides[axis]!;
   }
+  const few = fewOf(backend, tensors, shape, dtype);
+  if (few !== undefined) {
+    const moves = few.map((from, i) => ({ from, walk: walks[i]! }));
+    return moveFew(backend, shape, dtype, moves);
+  }
+  const output = backend.output(shape, dtype);
+  for (let i = 0; i < tensors.length; i++) copyInto(backend, tensors[i]!, output, walks[i]!);
   return output;
 }

@@ -12,7 +12,7 @@ import {
   typed,
 } from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
-import { copyOf, stridesOf, transpose } from "./moves.js";
+import { copyOf, movedBy, stridesOf, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
 import { elu, leakyRelu, unaryKernels } from "./unary.js";
 
@@ -244,14 +244,13 @@ function integerMatMul(
       for (let row = 0; row < m; row += rows) {
         const count = Math.min(rows, m - row);
         const products = backend.output([count, n, k], "int32");
-        const offset = (elements: number) => ({ byteOffset: 4 * elements });
         backend.compute.binary({
           kind: "mul",
           dtype: "i32",
           output: products.handle,
-          a: { handle: backend.place(operands.a), ...offset(matrixIndex * operands.strideA + row * k) },
+          a: movedBy(backend.place(operands.a), 4 * (matrixIndex * operands.strideA + row * k)),
           shapeA: [count, 1, k],
-          b: { handle: backend.place(operands.b), ...offset(matrixIndex * operands.strideB) },
+          b: movedBy(backend.place(operands.b), 4 * matrixIndex * operands.strideB),
           shapeB: [n, k],
         });
         backend.compute.reduce({
@@ -260,7 +259,7 @@ function integerMatMul(
           shape: [count, n, k],
           axes: [2],
           input: products.handle,
-          output: { handle: output.handle, ...offset((matrixIndex * m + row) * n) },
+          output: movedBy(output.handle, 4 * (matrixIndex * m + row) * n),
         });
         backend.release(products);
       }

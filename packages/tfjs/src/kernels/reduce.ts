@@ -4,7 +4,6 @@ import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { asType, elementwise, formula, typed } from "./elementwise.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { copyOf, transpose } from "./moves.js";
 
 interface ReduceAttributes {
   readonly axis?: number | number[];
@@ -72,27 +71,6 @@ function ofTruthValues(kind: TruthReduceKind): (call: ReduceCall) => TensorInfo 
       reduce(backend, kind, typed(backend, made, call.inputs.x, "bool"), axes, shape),
     );
   };
-}
-
-/** Products of integers are the last of the products so far: core reduces only floats to products. */
-function prod(call: ReduceCall): TensorInfo {
-  const { backend } = call;
-  const { x } = call.inputs;
-  const { axes, shape } = axesOf(call);
-  if (x.dtype === "float32") return reduce(backend, "prod", x, axes, shape);
-  const count = elementCount(axes.map((axis) => x.shape[axis]!));
-  if (count === 0) return backend.make(shape, "int32", 1);
-  return compose(backend, (made) => {
-    const integers = typed(backend, made, x, "int32");
-    const kept = x.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
-    const lines = made(transpose(backend, integers, [...kept, ...axes]));
-    const products = made(scan(backend, "prod", { ...lines, shape: [elementCount(shape), count] }, 1, {}));
-    return copyOf(backend, products, shape, {
-      shape: [elementCount(shape)],
-      inputStrides: [count],
-      inputOffset: count - 1,
-    });
-  });
 }
 
 function mean(call: ReduceCall): TensorInfo {
@@ -214,7 +192,7 @@ export const reduceKernels: Kernels = {
   Mean: mean,
   Max: extreme("max", "any"),
   Min: extreme("min", "all"),
-  Prod: prod,
+  Prod: ofNumbers("prod"),
   All: ofTruthValues("all"),
   Any: ofTruthValues("any"),
   Cumsum: scanKernel("sum"),

@@ -5,13 +5,15 @@ import type { SuiteResult, SuiteSpec } from "./result.js";
 
 /* Runs the suite of tfjs-core, without any list of exclusions, on one backend, and writes a SuiteResult:
 
-     node main.js cpu FILE [--grep TEXT]
+     node main.js cpu FILE [--grep TEXT] [--host-elements N]
+
+   Unless N says otherwise, all that a device can compute is computed there.
 
    It is a program of its own because Jasmine and TensorFlow.js are one of a kind in a process. */
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
-  options: { grep: { type: "string" } },
+  options: { grep: { type: "string" }, "host-elements": { type: "string", default: "0" } },
 });
 const [backendName = "cpu", file] = positionals;
 
@@ -36,7 +38,8 @@ await load("@tensorflow/tfjs-core/dist/public/chained_ops/register_all_chained_o
 await load("@tensorflow/tfjs-core/dist/register_all_gradients");
 const { providersOf } = await import("./providers.js");
 const { register } = await import("@backplane/tfjs");
-const registration = await register(tf, await providersOf(backendName));
+const hostElements = Number(options["host-elements"]);
+const registration = await register(tf, await providersOf(backendName), { hostElements });
 
 // Files of tests read the environments while they are loaded.
 const { setTestEnvs, setupTestFilters } = await load("@tensorflow/tfjs-core/dist/jasmine_util");

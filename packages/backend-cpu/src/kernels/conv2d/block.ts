@@ -1,5 +1,5 @@
 import type { Local } from "../../wasm/index.js";
-import { type WindowPlaces, windowPlaces } from "./types.js";
+import { type WindowPlaces, windowPlaces } from "../images/index.js";
 
 const ownTypes = {
   input: "i32",

@@ -2,11 +2,10 @@ import type { FloatType } from "@backplane/core";
 import { f32x4, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { boundedEpilogue, epilogueFunction } from "../epilogue/index.js";
-import { setWindow, windowLocals } from "../images/index.js";
+import { setWindow, type WindowPlaces, windowLocals, windowPlaces } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { packFunction } from "../panels/index.js";
 import { mapVectors } from "../vector/index.js";
-import { type WindowPlaces, windowPlaces } from "./types.js";
 
 const ownTypes = {
   input: "i32",

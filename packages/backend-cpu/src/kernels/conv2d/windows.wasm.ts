@@ -3,10 +3,10 @@ import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder, select 
 import { elementFormats, elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { blockFunction, finishRows, spareBytes, type Tile } from "../gemm/index.js";
+import { type WindowPlaces, windowPlaces } from "../images/index.js";
 import { defineKernel, type Features, type Kernel } from "../kernel.js";
 import { gatherFunction, packFunction } from "../panels/index.js";
 import { tileColumns, tileRows } from "../tile/index.js";
-import { type WindowPlaces, windowPlaces } from "./types.js";
 import { windowPanels } from "./window-panels.js";
 
 /** The register tile of the products: pixels x output channels. */

@@ -16,7 +16,9 @@ export {
   type WindowAxis,
   type WindowLocals,
   type WindowName,
+  type WindowPlaces,
   windowAxes,
   windowLocals,
+  windowPlaces,
   windowTypes,
 } from "./windows.js";

@@ -11,8 +11,8 @@ export interface WindowAxis {
   readonly after: Local<"i32">;
 }
 
-/** The parameters of a kernel that are a `PoolWindows` of core. */
-export const windowTypes = {
+/** The parameters of kernels that say where windows are. */
+export const windowPlaces = {
   height: "i32",
   width: "i32",
   outHeight: "i32",
@@ -23,12 +23,16 @@ export const windowTypes = {
   strideX: "i32",
   top: "i32",
   left: "i32",
-  bottom: "i32",
-  right: "i32",
   dilationY: "i32",
   dilationX: "i32",
-  countPadding: "i32",
 } as const;
+
+export type WindowPlaces = typeof windowPlaces;
+
+const poolTypes = { bottom: "i32", right: "i32", countPadding: "i32" } as const;
+
+/** The parameters of a kernel that are a `PoolWindows` of core. */
+export const windowTypes: WindowPlaces & typeof poolTypes = { ...windowPlaces, ...poolTypes };
 
 export type WindowName = keyof typeof windowTypes;
 type Windows<Of> = Readonly<Record<WindowName, Of>>;
@@ -36,9 +40,9 @@ type Windows<Of> = Readonly<Record<WindowName, Of>>;
 /** Adds the parameters in the order of `windowTypes`. Objects put together here took as long as the rest of a small call. */
 export function pushWindows(parameters: number[], problem: PoolWindows): void {
   const { height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX } = problem;
-  const { top, left, bottom, right, dilationY, dilationX, countPadding } = problem;
+  const { top, left, dilationY, dilationX, bottom, right, countPadding } = problem;
   parameters.push(height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX);
-  parameters.push(top, left, bottom, right, dilationY, dilationX, countPadding ? 1 : 0);
+  parameters.push(top, left, dilationY, dilationX, bottom, right, countPadding ? 1 : 0);
 }
 
 export function windowAxes(p: Windows<Local<"i32">>): Readonly<Record<"y" | "x", WindowAxis>> {

@@ -1,5 +1,5 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
+import { f32, f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
@@ -30,6 +30,7 @@ const types = {
   blocks: "i32",
   /** Units (`unitWeights`) of a block. */
   units: "i32",
+  beta: "f32",
   bias: "i32",
   biasStep: "i32",
   activation: "i32",
@@ -56,7 +57,7 @@ export function fewRowsKernel(
     parameters: types,
     scratchBytes: preparedBytes + rows * (sumBytes + rowBytes),
     emit(f, { parameters, chunk, scratch, module }) {
-      const { a, b, scales, zeroPoints, c, n, blocks, units, bias, biasStep, activation } = parameters;
+      const { a, b, scales, zeroPoints, c, n, blocks, units, beta, bias, biasStep, activation } = parameters;
       const scaleElements = elementsOf(f, scaleType);
       const plain = elementsOf(f, "f32");
       const bytes = elementsOf(f, "u8");
@@ -144,13 +145,28 @@ export function fewRowsKernel(
         { step: groupColumns },
       );
 
+      const output = f.let(i32.add(c, i32.shl(begin, target.shift)));
+      const rowStep = f.let(i32.shl(n, target.shift));
+      f.if(f32.ne(beta, 0), () => {
+        const betas = f.let(f32x4.splat(beta));
+        const before = f.let(output);
+        for (let row = 0; row < rows; row++) {
+          const own = { at: f.let(i32.add(results, row * rowBytes)), elements: plain };
+          mapVectors(f, {
+            count: columns,
+            inputs: [own, { at: f.let(before), elements: target }],
+            output: own,
+            compute: (sum, old) => f32x4.add(sum!, f32x4.mul(betas, old!)),
+            unroll: 1,
+          });
+          f.add(before, rowStep);
+        }
+      });
       f.if(hasEpilogue({ bias, biasStep, activation }), () => {
         const ownBias = f.let(bias);
         f.if(bias, () => f.add(ownBias, i32.mul(begin, biasStep)));
         f.call(epilogueFunction(module), results, rowBytes, rows, columns, ownBias, biasStep, activation);
       });
-      const output = f.let(i32.add(c, i32.shl(begin, target.shift)));
-      const rowStep = f.let(i32.shl(n, target.shift));
       for (let row = 0; row < rows; row++) {
         const own: Local<"i32"> = f.let(output);
         mapVectors(f, {

@@ -55,7 +55,7 @@ const dequantizeKernels: ByTypes<Kernel<DequantizeTypes>> = byTypes(dequantizeKe
 const padKernels = byFloatType(padKernel);
 
 /**
- * C = activation(A dequantize(B)^T + bias). Few rows of A are multiplied by weights as they are dequantized in registers,
+ * C = activation(A dequantize(B)^T + beta C + bias). Few rows of A are multiplied by weights as they are dequantized in registers,
  * so that only the bytes of B come from memory. For more rows parts of B are dequantized first, and gemm multiplies them.
  */
 export const quantizedGemm: CpuOperation<Problem> = {
@@ -105,6 +105,7 @@ function planFewRows(problem: Problem, context: PlanContext): readonly Launch[] 
           n,
           blocks,
           units: block / unitWeights,
+          beta: problem.beta,
           ...epilogue,
         },
         Math.ceil(n / chunkColumns),
@@ -118,7 +119,7 @@ function planFewRows(problem: Problem, context: PlanContext): readonly Launch[] 
 
 /** By parts of the columns of C, each with its rows of B dequantized. */
 function planParts(problem: Problem, context: PlanContext): readonly Launch[] {
-  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, bias, activation } = problem;
+  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, beta, bias, activation } = problem;
   const bytes = dtypeBytes[dtype];
   const padded = blocks * block;
   const rowBytes = Math.max(padded * bytes, 1);
@@ -148,7 +149,7 @@ function planParts(problem: Problem, context: PlanContext): readonly Launch[] {
         ),
       );
     const product = {
-      ...{ dtype, m, n: rows, k, alpha: 1, beta: 0, transA: false, transB: true },
+      ...{ dtype, m, n: rows, k, alpha: 1, beta, transA: false, transB: true },
       ...{ lda: k, ldb: padded, ldc: n, batch: 1, strideA: m * k, strideB: 0, strideC: m * n },
       ...{ a, b, activation },
       c: { ...c, byteOffset: c.byteOffset + first * bytes, byteLength: ((m - 1) * n + rows) * bytes },

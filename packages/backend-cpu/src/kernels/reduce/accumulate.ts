@@ -10,29 +10,40 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type FormType, formOf } from "../elements/index.js";
+import {
+  demote as demoted,
+  exponential,
+  logarithm,
+  promote as promoted,
+  type VectorLocal,
+} from "../math/index.js";
 
 type Vector = Value<"v128">;
 type Pairwise = (a: Vector, b: Vector) => Vector;
 
-/** How one kind folds elements, vectors of four at a time, into an accumulator of some vectors. */
-export interface Accumulation {
+/** An accumulator of some vectors. */
+export interface AccumulatorForm {
   /** The neutral value, for lanes without an element. A constant, as `empty`. */
   readonly identity: Vector;
   /** An accumulator without elements, one vector for each of its locals. Constants: for use before loops. */
   readonly empty: readonly Vector[];
+  /** Combines two vectors into one before they are folded, if that is as good for a few of them. */
+  readonly combine?: Pairwise;
+}
+
+/** How one kind folds elements, vectors of four at a time, into an accumulator. */
+export interface Accumulation extends AccumulatorForm {
   /**
    * Returns the accumulator with some vectors folded into it. Fast, and correct unless `isDoubtful` later
    * says otherwise, which some kinds never do.
    */
   readonly fold: (accumulator: readonly Vector[], xs: readonly Vector[]) => readonly Vector[];
-  /** Combines two vectors into one before they are folded, if that is as good for a few of them. */
-  readonly combine?: Pairwise;
   readonly isDoubtful?: (f: FunctionBuilder, accumulator: readonly Vector[]) => Value<"i32">;
   /** `fold` for one vector, correct in all cases. */
   readonly foldExactly: (accumulator: readonly Vector[], x: Vector) => readonly Vector[];
   /**
-   * Lanes 0 and 1, and lanes 2 and 3, in 64 bits each: as f64, or as an integer of 32 bits in the low half and
-   * anything in the high one.
+   * Lanes 0 and 1, and lanes 2 and 3, in 64 bits each: as f64, as an integer of 32 bits in the low half and
+   * anything in the high one, or as two numbers of f32.
    */
   readonly toWide: (f: FunctionBuilder, accumulator: readonly Vector[]) => readonly [Vector, Vector];
   readonly mergeWide: Pairwise;
@@ -158,10 +169,73 @@ const truths = (identity: number, fold: Pairwise): Accumulation => {
   return { ...numbers, toLanes: (low, high) => i32x4.minU(numbers.toLanes(low, high), i32x4.const(1)) };
 };
 
+/** An accumulation that needs constants of its own in a function: `emit` is called before its loops. */
+interface EmittedAccumulation extends AccumulatorForm {
+  readonly emit: (f: FunctionBuilder) => Accumulation;
+}
+
+const largestFloat = (2 - 2 ** -23) * 2 ** 127;
+
+const exponentialSums: AccumulatorForm = {
+  identity: f32x4.const(Number.NEGATIVE_INFINITY),
+  empty: [f32x4.const(-largestFloat), f64x2.const(0), f64x2.const(0)],
+};
+
+/**
+ * m + ln(sum of e^(x - m)) with the largest x so far as m: when a larger one comes, the sum is multiplied by e^(m - larger).
+ * m is always a finite number, so that no difference is NaN: an x of Infinity makes the sum infinite, and all that are
+ * -Infinity leave it 0. The sum is in f64, and as pairs of m and sum, which 64 bits hold, in f32.
+ */
+const logSumExp: EmittedAccumulation = {
+  ...exponentialSums,
+  emit(f) {
+    const exp = exponential(f);
+    const log = logarithm(f);
+    const largest = f.let(f32x4.const(largestFloat));
+    const join: Pairwise = (a, b) => f.let(f32x4.pmin(f32x4.pmax(a, b), largest));
+    const fold: Accumulation["fold"] = ([before, low, high], xs) => {
+      const m = join(before!, tree(xs, f32x4.pmax));
+      const sums = tree(
+        xs.map((x) => exp(f32x4.sub(x, m))),
+        f32x4.add,
+      );
+      const parts = promoted(f, f.let(sums));
+      const shares = promoted(f, f.let(exp(f32x4.sub(before!, m))));
+      const [first, second] = [low!, high!].map((sum, half) =>
+        f.let(f64x2.add(f64x2.mul(sum, shares[half]!), parts[half]!)),
+      );
+      return [m, first!, second!];
+    };
+    return {
+      ...exponentialSums,
+      fold,
+      foldExactly: (accumulator, x) => fold(accumulator, [x]),
+      toWide(_f, [m, low, high]) {
+        const sums = f.let(demoted(low as VectorLocal, high as VectorLocal));
+        return [f.let(shuffle32([0, 4, 1, 5], m!, sums)), f.let(shuffle32([2, 6, 3, 7], m!, sums))];
+      },
+      mergeWide(a, b) {
+        const pairs = [f.let(a), f.let(b)];
+        const maxima = pairs.map((pair) => f.let(shuffle32([0, 0, 2, 2], pair, pair)));
+        const m = join(maxima[0]!, maxima[1]!);
+        const [one, other] = pairs.map((pair, i) =>
+          f32x4.mul(shuffle32([1, 1, 3, 3], pair, pair), exp(f32x4.sub(maxima[i]!, m))),
+        );
+        return f.let(shuffle32([0, 4, 2, 6], m, f.let(f32x4.add(one!, other!))));
+      },
+      toLanes(low, high) {
+        const pairs = [f.let(low), f.let(high)] as const;
+        return f32x4.add(shuffle32([0, 2, 4, 6], ...pairs), log(f.let(shuffle32([1, 3, 5, 7], ...pairs))));
+      },
+    };
+  },
+};
+
 /** One kind, for each form of elements that it has. */
-type ByForm = Readonly<Partial<Record<FormType, Accumulation>>>;
+type ByForm = Readonly<Partial<Record<FormType, Accumulation | EmittedAccumulation>>>;
 
 const integerSum = integers(0, i32x4.add);
+const integerProduct = integers(1, i32x4.mul);
 
 /** The one table of reductions: kernels, operation and tests are made from it. */
 const accumulations: Readonly<Record<ReduceKind, ByForm>> = {
@@ -190,7 +264,8 @@ const accumulations: Readonly<Record<ReduceKind, ByForm>> = {
     i32: integers(2 ** 31 - 1, i32x4.minS),
     u32: integers(-1, i32x4.minU),
   },
-  prod: { f32: prod },
+  prod: { f32: prod, i32: integerProduct, u32: integerProduct },
+  logSumExp: { f32: logSumExp },
   any: { u8: truths(0, v128.or) },
   all: { u8: truths(-1, i32x4.minU) },
 };
@@ -200,9 +275,15 @@ export function reduces(kind: ReduceKind, dtype: ReducedType): boolean {
   return accumulations[kind][formOf(dtype)] !== undefined;
 }
 
-/** How a kind folds elements of a type that it has. */
-export function accumulationOf(kind: ReduceKind, dtype: ReducedType): Accumulation {
+/** The accumulators of a kind for elements of a type that it has. */
+export function accumulatorOf(kind: ReduceKind, dtype: ReducedType): AccumulatorForm {
   return accumulations[kind][formOf(dtype)]!;
+}
+
+/** How a kind folds elements of a type that it has in a function. To be called before loops and branches. */
+export function accumulationIn(f: FunctionBuilder, kind: ReduceKind, dtype: ReducedType): Accumulation {
+  const found = accumulations[kind][formOf(dtype)]!;
+  return "emit" in found ? found.emit(f) : found;
 }
 
 export function assign(

@@ -8,7 +8,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { accumulationOf, tree } from "./accumulate.js";
+import { accumulationIn, accumulatorOf, tree } from "./accumulate.js";
 import { farStreams, loadAccumulator, storeAccumulator } from "./rows.wasm.js";
 
 /** Columns of a panel if rows are wider than `streamedColumns` or not equally far apart. */
@@ -27,12 +27,12 @@ export const columnRound: number = columnStreams * combinedRows;
 
 /** Rows of at most this many columns are one panel, whose accumulators stay in the first-level cache. */
 export function streamedColumns(kind: ReduceKind, dtype: ReducedType): number {
-  return accumulationOf(kind, dtype).combine === undefined ? panelColumns : 4 * panelColumns;
+  return accumulatorOf(kind, dtype).combine === undefined ? panelColumns : 4 * panelColumns;
 }
 
 /** Scratch bytes for the accumulators of a panel and for combined rows. */
 export function columnScratchBytes(kind: ReduceKind, dtype: ReducedType): number {
-  const { combine, empty } = accumulationOf(kind, dtype);
+  const { combine, empty } = accumulatorOf(kind, dtype);
   return (streamedColumns(kind, dtype) / 4) * 16 * (empty.length + (combine === undefined ? 0 : 1));
 }
 
@@ -55,7 +55,7 @@ export function foldColumnsFunction(
   kind: ReduceKind,
   dtype: ReducedType,
 ): FunctionReference {
-  const { combine, empty, fold } = accumulationOf(kind, dtype);
+  const { combine, empty } = accumulatorOf(kind, dtype);
   const width = empty.length;
   const accumulatorBytes = 16 * width;
   return module.shared(`reduce_fold_columns_${kind}_${dtype}`, (label) =>
@@ -63,6 +63,7 @@ export function foldColumnsFunction(
       label,
       { at: "i32", rowBytes: "i32", rows: "i32", accumulators: "i32", end: "i32" },
       (f, { at, rowBytes, rows, accumulators, end }) => {
+        const { fold } = accumulationIn(f, kind, dtype);
         const elements = elementsOf(f, dtype);
         const vectorBytes = 4 * elements.bytes;
         const each = f.let(i32.divU(rows, columnStreams));

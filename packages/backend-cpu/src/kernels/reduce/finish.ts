@@ -1,7 +1,7 @@
 import type { ReducedType, ReduceKind } from "@backplane/core";
 import { type FunctionBuilder, f64x2, i32, i32x4, type Local, type Value } from "../../wasm/index.js";
 import type { Elements } from "../elements/index.js";
-import { accumulationOf } from "./accumulate.js";
+import { accumulationIn } from "./accumulate.js";
 
 type Vector = Value<"v128">;
 
@@ -14,7 +14,7 @@ export function finisher(
   dtype: ReducedType,
   divisor: Local<"i32">,
 ): Finish {
-  const { toLanes } = accumulationOf(kind, dtype);
+  const { toLanes } = accumulationIn(f, kind, dtype);
   if (kind !== "mean") return toLanes;
   const count = f.let(f64x2.convertLowI32x4U(i32x4.splat(divisor)));
   return (low, high) => toLanes(f64x2.div(low, count), f64x2.div(high, count));

@@ -11,7 +11,7 @@ import {
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { type Accumulation, accumulationOf, assign } from "./accumulate.js";
+import { type Accumulation, accumulationIn, accumulatorOf, assign } from "./accumulate.js";
 import { columnScratchBytes, foldColumnsFunction } from "./columns.wasm.js";
 import { finisher, storeDoubles, storeVector } from "./finish.js";
 import { axisOdometer, chunkRange, lastReducedStep, type ReduceTypes, reduceTypes } from "./parameters.js";
@@ -49,8 +49,7 @@ const never = -1;
  * piece of one. An element whose fast fold is doubtful is folded once more, exactly.
  */
 export function reduceRowsKernel(kind: ReduceKind, dtype: ReducedType): Kernel<ReduceTypes> {
-  const accumulation = accumulationOf(kind, dtype);
-  const width = accumulation.empty.length;
+  const width = accumulatorOf(kind, dtype).empty.length;
   const unit = rowUnit(kind);
   return defineKernel<ReduceTypes>({
     name: `reduce_rows_${kind}_${dtype}`,
@@ -58,6 +57,7 @@ export function reduceRowsKernel(kind: ReduceKind, dtype: ReducedType): Kernel<R
     scratchBytes: streamsRows[dtype] ? mostStreamedRows * 16 * width : 0,
     emit(f, { parameters, chunk, scratch, module }) {
       const { input, output, inner, partial, partials, outputs, streamed } = parameters;
+      const accumulation = accumulationIn(f, kind, dtype);
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, dtype, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
@@ -196,8 +196,7 @@ const columnRows = 8;
  * which a result is doubtful is folded once more, exactly.
  */
 export function reduceColumnsKernel(kind: ReduceKind, dtype: ReducedType): Kernel<ReduceTypes> {
-  const accumulation = accumulationOf(kind, dtype);
-  const width = accumulation.empty.length;
+  const width = accumulatorOf(kind, dtype).empty.length;
   const accumulatorBytes = 16 * width;
   return defineKernel<ReduceTypes>({
     name: `reduce_columns_${kind}_${dtype}`,
@@ -205,6 +204,7 @@ export function reduceColumnsKernel(kind: ReduceKind, dtype: ReducedType): Kerne
     scratchBytes: columnScratchBytes(kind, dtype),
     emit(f, { parameters, chunk, scratch, module }) {
       const { input, output, inner, partial, partials, outputs, streamed, panelWidth } = parameters;
+      const accumulation = accumulationIn(f, kind, dtype);
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, dtype, parameters.divisor);
       const empty = accumulation.empty.map((vector) => f.let(vector));
@@ -347,12 +347,12 @@ export const combinedPerChunk = 1024;
 
 /** output[i] = the partial results of all pieces, folded; lanes run along the output. */
 export function reduceCombineKernel(kind: ReduceKind, dtype: ReducedType): Kernel<CombineTypes> {
-  const accumulation = accumulationOf(kind, dtype);
   return defineKernel({
     name: `reduce_combine_${kind}_${dtype}`,
     parameters: combineTypes,
     emit(f, { parameters, chunk }) {
       const { partials, output, outputs, pieces } = parameters;
+      const accumulation = accumulationIn(f, kind, dtype);
       const elements = elementsOf(f, dtype);
       const finish = finisher(f, kind, dtype, parameters.divisor);
       const begin = f.let(i32.mul(chunk, combinedPerChunk));

@@ -8,7 +8,7 @@ import {
   type Value,
   v128,
 } from "../../wasm/index.js";
-import { accumulationOf, assign, tree } from "./accumulate.js";
+import { accumulationIn, accumulatorOf, assign, tree } from "./accumulate.js";
 
 /** Parts of a chunk's rows that are read side by side. */
 export const rowStreams = 4;
@@ -57,7 +57,7 @@ export function foldRowsFunction(
   kind: ReduceKind,
   dtype: ReducedType,
 ): FunctionReference {
-  const { combine, empty, fold, identity: neutral } = accumulationOf(kind, dtype);
+  const { combine, empty, identity: neutral } = accumulatorOf(kind, dtype);
   const width = empty.length;
   const vectors = roundVectors(kind);
   return module.shared(`reduce_fold_rows_${kind}_${dtype}`, (label) =>
@@ -65,6 +65,7 @@ export function foldRowsFunction(
       label,
       { at: "i32", rowBytes: "i32", bytes: "i32", rows: "i32", accumulators: "i32" },
       (f, { at, rowBytes, bytes, rows, accumulators }) => {
+        const { fold } = accumulationIn(f, kind, dtype);
         const streams = farStreams(f, at, i32.mul(rows, rowBytes), rowStreams);
         const results = farStreams(f, accumulators, i32.mul(rows, 16 * width), rowStreams);
         const first = streams[0]!;

@@ -50,7 +50,7 @@ const normalTail = 12;
 
 /**
  * x / 2 (1 + erf(x / sqrt(2))) = max(x, 0) - |x| times the upper tail at |x|: for negative x that is x
- * times the lower tail. NaN for -Infinity, as the formula says.
+ * times the lower tail, and -0 for -Infinity.
  */
 export function gelu(f: FunctionBuilder): VectorFunction {
   const { sign } = sharedConstants(f);
@@ -69,12 +69,9 @@ export function gelu(f: FunctionBuilder): VectorFunction {
     // The square of the magnitude, which the tail needs as well, is computed once.
     const withoutTails = (): Vector => lessTail(positivePart, magnitude, normal(...square(magnitude)));
     const withTails = (): Vector => {
-      const { zero } = sharedConstants(f);
       const scaled = scaledExponential(f, -0.5);
       const t = f.let(f32x4.pmin(magnitude, f32x4.const(15)));
-      // -Infinity times a zero is NaN; for other numbers this adds a zero of the same sign.
-      const start = f32x4.add(positivePart, f32x4.mul(f32x4.pmin(x, zero), zero));
-      return lessTail(start, t, scaled(...square(t)));
+      return lessTail(positivePart, t, scaled(...square(t)));
     };
     return unlessAny(f, f32x4.gt(magnitude, limit), withoutTails, withTails);
   };

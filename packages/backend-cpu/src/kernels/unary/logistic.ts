@@ -127,15 +127,13 @@ function weightedSigmoid(
       // When e^u has become 0, a large x must not bring it back.
       const limited = f32x4.pmax(x, f32x4.const(-128));
       const below = f32x4.mul(f32x4.div(f32x4.mul(limited, mantissa), denominator), scale);
-      // -Infinity times a zero is NaN; for finite x this adds a zero of the same sign.
-      const kept = f32x4.add(below, f32x4.mul(x, zero));
-      return f.choose(kept, f32x4.div(x, denominator), negative);
+      return f.choose(below, f32x4.div(x, denominator), negative);
     };
     return unlessAny(f, f32x4.gt(f32x4.abs(u), limit), withoutTails, withTails);
   };
 }
 
-/** x sigmoid(x); NaN for -Infinity, as the formula says. */
+/** x sigmoid(x), and -0 for -Infinity. */
 export function silu(f: FunctionBuilder): VectorFunction {
   const weighted = weightedSigmoid(f);
   return (argument) => {

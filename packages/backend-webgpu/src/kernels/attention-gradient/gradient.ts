@@ -4,12 +4,15 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { hidingOf, hidingValues, outputColumns } from "../attention/index.js";
 import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
+import { scratchBytes } from "../segments/index.js";
+import type { ProductTile } from "../tiles/index.js";
 import { selectVariant } from "../variant.js";
-import { gradientProgram } from "./gradient.wgsl.js";
+import { gradientProgram, KEPT_KEYS } from "./gradient.wgsl.js";
 import { gradientMatrixProgram } from "./matrices.wgsl.js";
+import { queriesProgram } from "./queries.wgsl.js";
 import type { Side } from "./sides.wgsl.js";
 import { STATISTICS_ROWS, statisticsProgram } from "./statistics.wgsl.js";
-import { type GradientShape, type GradientVariant, gradientVariants } from "./variants.js";
+import { type GradientShape, type GradientVariant, gradientVariants, keptKeys } from "./variants.js";
 
 type Problem = AttentionGradientProblem<DeviceMemory>;
 
@@ -37,8 +40,42 @@ export function enqueueGradient(
 ): void {
   const vector = isVector(problem, 4);
   const statistics = statisticsOf(context, problem, vector);
-  enqueueSide(context, problem, shape, variant, vector, statistics, "keys");
-  enqueueSide(context, problem, shape, variant, vector, statistics, "queries");
+  const keys = placesFor(context, problem.dtype, vector, [problem.kGradient, problem.vGradient]);
+  const queries = placesFor(context, problem.dtype, vector, [problem.qGradient]);
+  const pass: Pass = { context, problem, shape, vector, statistics };
+  const all = { first: 0, count: shape.matrices };
+  if (variant.kind === "tiled" && variant.kept !== undefined) {
+    const kept = keptKeys(shape, variant);
+    const bytes = kept * dtypeBytes.f32 * shape.rows;
+    const most = Math.max(1, Math.floor(scratchBytes(context.features) / bytes));
+    const changes = context.scratch(bytes * Math.min(most, shape.matrices));
+    for (let first = 0; first < shape.matrices; first += most) {
+      const some = { first, count: Math.min(most, shape.matrices - first) };
+      enqueueSide(pass, variant, "keys", keys.places, some, changes);
+      enqueueQueries(pass, variant.kept, queries.places, some, changes, kept);
+    }
+  } else {
+    enqueueSide(pass, variant, "keys", keys.places, all);
+    enqueueSide(pass, variant, "queries", queries.places, all);
+  }
+  keys.finish();
+  queries.finish();
+}
+
+/** What all dispatches of one gradient share. */
+interface Pass {
+  readonly context: KernelContext;
+  readonly problem: Problem;
+  readonly shape: GradientShape;
+  readonly vector: boolean;
+  /** See `statisticsProgram`. */
+  readonly statistics: BufferRegion;
+}
+
+/** Some of the matrices, that is, of the key heads of all of the batch. */
+interface Matrices {
+  readonly first: number;
+  readonly count: number;
 }
 
 /** Fills gradients with zeros if nothing adds to them. Returns whether that was all. */
@@ -91,23 +128,18 @@ export function enqueueStatistics(
   );
 }
 
-function enqueueSide(
+/** Where kernels may write results, and what then brings these to their regions. */
+function placesFor(
   context: KernelContext,
-  problem: Problem,
-  shape: GradientShape,
-  variant: GradientVariant,
+  dtype: Problem["dtype"],
   vector: boolean,
-  statistics: BufferRegion,
-  side: Side,
-): void {
-  const { dtype, headSize, keyLength, queryLength, q, k, v, outGradient, mask } = problem;
-  const isOfKeys = side === "keys";
-  const hiding = hidingOf(problem);
+  regions: readonly BufferRegion[],
+): { readonly places: readonly BufferRegion[]; finish(): void } {
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const store = vector ? undefined : storeRounded[dtype];
   const moves: (() => void)[] = [];
   const taken = new Set<DeviceMemory>();
-  const placeFor = (region: BufferRegion): BufferRegion => {
+  const places = regions.map((region) => {
     const elements = region.byteLength / dtypeBytes[dtype];
     if (store !== undefined) {
       const results = context.scratch(4 * elements);
@@ -122,35 +154,78 @@ function enqueueSide(
     }
     taken.add(region.memory);
     return region;
+  });
+  return {
+    places,
+    finish() {
+      for (const move of moves) move();
+    },
   };
-  const results = isOfKeys
-    ? { first_results: placeFor(problem.kGradient), second_results: placeFor(problem.vGradient) }
-    : { first_results: placeFor(problem.qGradient) };
+}
+
+/** `changes`: where S is to be left. */
+function enqueueSide(
+  { context, problem, shape, vector, statistics }: Pass,
+  variant: GradientVariant,
+  side: Side,
+  [first, second]: readonly BufferRegion[],
+  matrices: Matrices,
+  changes?: BufferRegion,
+): void {
+  const { headSize, keyLength, queryLength, q, k, v, outGradient, mask } = problem;
+  const hiding = hidingOf(problem);
   const regions: Readonly<Record<string, BufferRegion>> = {
-    ...{ q, k, v, g: outGradient, statistics, ...results },
+    ...{ q, k, v, g: outGradient, statistics, first_results: first! },
+    ...(second === undefined ? {} : { second_results: second }),
     ...(mask === undefined ? {} : { mask: mask.region }),
+    ...(changes === undefined ? {} : { changes }),
   };
-  const { program, groups } = programOf(problem, shape, variant, vector, side);
+  const { program, groups } = programOf(problem, shape, variant, vector, side, changes !== undefined);
   context.dispatch(
     program,
     regions,
     {
-      ...{ matrices: shape.matrices, rows: shape.rows, query_length: queryLength, key_length: keyLength },
+      ...(variant.kind === "tiled" ? { first_matrix: matrices.first } : {}),
+      ...{ matrices: matrices.count, rows: shape.rows, query_length: queryLength, key_length: keyLength },
       ...{ head_size: headSize, scale: problem.scale * Math.LOG2E, visible: problem.visible },
       ...(hiding === undefined ? {} : hidingValues(problem)),
     },
-    groups,
+    groups * matrices.count,
   );
-  for (const move of moves) move();
 }
 
-/** The kernel for one side, and its workgroups. */
+/** The gradients of queries from S, which has so many keys. */
+function enqueueQueries(
+  { context, problem, shape, vector }: Pass,
+  tiles: readonly ProductTile[],
+  [first]: readonly BufferRegion[],
+  matrices: Matrices,
+  changes: BufferRegion,
+  keys: number,
+): void {
+  const { dtype, headSize, keyLength, queryLength, k, scale, visible, oldest } = problem;
+  const tile = tiles.find(({ columns }) => columns >= headSize) ?? tiles.at(-1)!;
+  context.dispatch(
+    queriesProgram(tile, { dtype, vector, window: oldest !== undefined }),
+    { changes, k, first_results: first! },
+    {
+      ...{ first_matrix: matrices.first, matrices: matrices.count, rows: shape.rows },
+      ...{ query_length: queryLength, key_length: keyLength, head_size: headSize },
+      ...{ strips: keys / KEPT_KEYS, scale, visible },
+      ...(oldest === undefined ? {} : { oldest }),
+    },
+    Math.ceil(shape.rows / tile.rows) * Math.ceil(headSize / tile.columns) * matrices.count,
+  );
+}
+
+/** The kernel for one side, and its workgroups for each matrix. */
 function programOf(
   problem: Problem,
   shape: GradientShape,
   variant: GradientVariant,
   vector: boolean,
   side: Side,
+  keeps: boolean,
 ): { readonly program: Program; readonly groups: number } {
   const { dtype, headSize } = problem;
   const hiding = hidingOf(problem);
@@ -160,14 +235,14 @@ function programOf(
     const columns = variant.columns.find((count) => count >= headSize)!;
     return {
       program: gradientMatrixProgram(tile, { side, columns, whole: headSize === columns, hiding }),
-      groups: Math.ceil(rows / tile.rows) * shape.matrices,
+      groups: Math.ceil(rows / tile.rows),
     };
   }
   const { tile } = variant;
   const possible = outputColumns(tile);
   const columns = possible.find((count) => count >= headSize) ?? possible.at(-1)!;
   return {
-    program: gradientProgram(tile, { side, dtype, vector, columns, hiding }),
-    groups: Math.ceil(rows / tile.queries) * Math.ceil(headSize / columns) * shape.matrices,
+    program: gradientProgram(tile, { side, dtype, vector, columns, hiding, keeps }),
+    groups: Math.ceil(rows / tile.queries) * Math.ceil(headSize / columns),
   };
 }

@@ -40,7 +40,7 @@ import {
   tileConstants,
   tilePlace,
 } from "../tiles/index.js";
-import { limitsText, operands, ownLast, type Side } from "./sides.wgsl.js";
+import { limitsText, operands, ownLast, type Side, walkText } from "./sides.wgsl.js";
 import { gradientTileName } from "./tile.js";
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
@@ -52,7 +52,12 @@ export interface GradientForm {
   /** Head elements of the results that one workgroup computes: a multiple of 4 * across. */
   readonly columns: number;
   readonly hiding: Hiding | undefined;
+  /** Of keys: S is left in memory, for `queriesProgram`. */
+  readonly keeps: boolean;
 }
+
+/** Keys of a strip of S that is kept: as many as `queriesProgram` reads at a time, so that both write and read in long runs. */
+export const KEPT_KEYS = 16;
 
 const component = (i: number) => "xyzw"[i & 3]!;
 
@@ -75,7 +80,7 @@ interface Phase {
  */
 export const gradientProgram: (tile: AttentionTile, form: GradientForm) => Program = memoized(
   (tile: AttentionTile, form: GradientForm): Program => {
-    const { side, dtype, vector, columns, hiding } = form;
+    const { side, dtype, vector, columns, hiding, keeps } = form;
     const isOfKeys = side === "keys";
     const { own, other } = operands[side];
     const scores = scoreTile(tile);
@@ -187,18 +192,19 @@ ${stage.load}
     const results = isOfKeys ? ["first", "second"] : ["first"];
     const texts = ["q", "k", "v", "g"].map((name) => [name, operandText(name, dtype, vector)] as const);
     return program<string, string>({
-      name: `attention_gradient_${side}_${gradientTileName(tile)}x${columns}_${dtype}${vector ? "_4" : ""}${hidingName(hiding)}`,
+      name: `attention_gradient_${side}_${gradientTileName(tile)}x${columns}_${dtype}${vector ? "_4" : ""}${hidingName(hiding)}${keeps ? "_kept" : ""}`,
       bindings: {
         // matrices x rows (q, g) or key_length (k, v) x head_size
         ...Object.fromEntries(texts.map(([name, { storage }]) => [name, storage])),
         ...hidingBindings(hiding),
         statistics: input("vec2f"), // matrices x rows
         ...Object.fromEntries(results.map((name) => [`${name}_results`, result.binding])),
+        ...(keeps ? { changes: output("vec4f") } : {}), // matrices x strips of whole tiles x rows x KEPT_KEYS
       },
       uniform: true,
       parameters: {
-        /** batch * kvHeads */
-        matrices: "u32",
+        /** Of batch * kvHeads, from the first one on. */
+        ...{ first_matrix: "u32", matrices: "u32" },
         /** heads / kvHeads * queryLength */
         rows: "u32",
         ...{ query_length: "u32", key_length: "u32", head_size: "u32" },
@@ -236,7 +242,7 @@ fn main(${linearBuiltins}) {
   let tileNumber = group / (parameters.matrices * chunks);
   let rowBase = ${isOfKeys ? "tileNumber" : "(tiles - 1u - tileNumber)"} * ROWS;
   let headBase = group / parameters.matrices % chunks * HEAD_COLUMNS;
-  let matrix = group % parameters.matrices;
+  let matrix = parameters.first_matrix + group % parameters.matrices;
   let query_base = matrix * parameters.rows;
   let key_base = matrix * parameters.key_length;
   let q_base = parameters.q_offset * q_unit + query_base * parameters.head_size;
@@ -244,36 +250,23 @@ fn main(${linearBuiltins}) {
   let k_base = parameters.k_offset * k_unit + key_base * parameters.head_size;
   let v_base = parameters.v_offset * v_unit + key_base * parameters.head_size;
 ${tilePlace(scores)}
-${limitsText(side, hiding)}
+${limitsText(side, hiding?.window === true)}
 ${isOfKeys ? "" : rowLines((r) => `  let own_${r} = parameters.statistics_offset + query_base + min(${rowAt(scores, r)}, parameters.rows - 1u);\n  let statistic_${r} = statistics[own_${r}];`)}
 ${hiding?.mask === undefined || isOfKeys ? "" : rowLines((r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}
 ${results.map((name) => accumulators(values, name)).join("\n")}
 ${fetchedRegisters(...phases.map(({ stage }) => stage))}
-  var member = 0u;
-  var place = placeStart;
-  if (members > 0u) {
-    let columnFrom = place;
-    let columnTo = placeEnd - 1u;
+${walkText({
+  columns: "COLUMNS",
+  start: (first, last) => `    let columnFrom = ${first};
+    let columnTo = ${last};
     let depthBase = 0u;
-${phases[0]!.stage.load}
-  }
-  loop {
-    if (member >= members) { break; }
-    let columnBase = member * stride + place;
-    let columnLast = member * stride + placeEnd - 1u;
-    var placeNext = place + COLUMNS;
-    var memberNext = member;
-    if (placeNext >= placeEnd) { placeNext = placeStart; memberNext++; }
-    // What follows the last columns is read, if there is anything, and not used.
-    let columnNext = min(memberNext, members - 1u) * stride + placeNext;
-    let lastNext = min(memberNext, members - 1u) * stride + placeEnd - 1u;
-${textOf(0)}
+${phases[0]!.stage.load}`,
+  step: `${textOf(0)}
 ${textOf(1)}
 ${weightsText(tile, form, each, rowLines, columnLines)}
-${lines(phases.length - 2, (i) => textOf(i + 2))}
-    place = placeNext;
-    member = memberNext;
-  }
+${keeps ? keptText(tile, columnLines) : ""}
+${lines(phases.length - 2, (i) => textOf(i + 2))}`,
+})}
 ${rowLines(
   (r) => `  if (${rowAt(values, r)} <= ${ownLast[side]}) {
     let result_row = ${isOfKeys ? "key_base" : "query_base"} + ${rowAt(values, r)};
@@ -331,7 +324,7 @@ ${columnLines((q) => `    let column_${q} = ${columns(q)};\n    let seen_${q} = 
 ${ofColumns}
 ${each((r, q) => `    sum_${r}_${q} *= parameters.scale;`)}
 ${masked}
-    if (place < wholeStart || place + COLUMNS > wholeEnd) {
+    if (reached < wholeStart || reached + COLUMNS > wholeEnd) {
 ${columnLines((q) => `      let columns_${q} = vec4i(column_${q} - vec4u(member * stride));`)}
 ${rowLines((r) => `      let place_${r} = ${ownPlace(r)};`)}
 ${each((r, q) => `      { let apart = ${apart(r, q)}; sum_${r}_${q} = select(vec4f(UNSEEN), sum_${r}_${q}, (${isSeen}${q} < vec4i(i32(placeEnd)))); }`)}
@@ -340,8 +333,29 @@ ${each((r, q) => `    sum_${r}_${q} = weight(sum_${r}_${q} - ${logOf(r, q)});`)}
 ${each((r, q) => `    delta_${r}_${q} = sum_${r}_${q} * (delta_${r}_${q} - ${dOf(r, q)});`)}`;
 }
 
+/** Leaves S in memory, in strips of `KEPT_KEYS` keys, which have a row for each query. */
+function keptText(tile: AttentionTile, columnLines: (line: (quad: number) => string) => string): string {
+  const down = tile.queries / tile.threadRows;
+  const quads = KEPT_KEYS / 4;
+  const quad = (i: number) => `(threadRow + ${i * down}u)`;
+  const store = (q: number, c: string) =>
+    lines(tile.threadRows / 4, (i) => {
+      const values = [0, 1, 2, 3].map((r) => `delta_${4 * i + r}_${q}.${c}`).join(", ");
+      return `      changes[strip_${i} + column_${q}.${c} * ${quads}u] = vec4f(${values});`;
+    });
+  return `${lines(tile.threadRows / 4, (i) => `    let strip_${i} = parameters.changes_offset + (((matrix - parameters.first_matrix) * (tiles * ROWS / ${KEPT_KEYS}u) + rowBase / ${KEPT_KEYS}u + ${quad(i)} / ${quads}u) * parameters.rows) * ${quads}u + ${quad(i)} % ${quads}u;`)}
+${columnLines((q) =>
+  lines(
+    4,
+    (c) => `    if (column_${q}.${component(c)} <= columnLast) {
+${store(q, component(c))}
+    }`,
+  ),
+)}`;
+}
+
 /** The binding of a result, and the function that writes four neighbouring head elements, as far as they exist. */
-function resultText({ dtype, vector }: GradientForm): {
+export function resultText({ dtype, vector }: Pick<GradientForm, "dtype" | "vector">): {
   readonly binding: Storage;
   functionFor(name: string): string;
 } {

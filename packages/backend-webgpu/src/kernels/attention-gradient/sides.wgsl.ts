@@ -1,5 +1,4 @@
 import { wgsl } from "../../program/index.js";
-import type { Hiding } from "../attention/index.js";
 
 /** Whose gradients a kernel computes. */
 export type Side = "keys" | "queries";
@@ -22,8 +21,7 @@ export const ownLast: Readonly<Record<Side, string>> = {
  * The columns that some own row meets: those from `placeStart` to `placeEnd` of each of `members` runs, which are `stride`
  * apart. Columns from `wholeStart` to `wholeEnd` meet all own rows.
  */
-export function limitsText(side: Side, hiding: Hiding | undefined): string {
-  const isWindowed = hiding?.window === true;
+export function limitsText(side: Side, isWindowed: boolean): string {
   if (side === "keys")
     return wgsl`
   let queryLength = i32(parameters.query_length);
@@ -48,4 +46,40 @@ export function limitsText(side: Side, hiding: Hiding | undefined): string {
   let wholeEnd = u32(clamp(firstOwn + parameters.visible + 1, 0, keyLength));
   let members = select(0u, 1u, placeStart < placeEnd);
   let stride = 0u;`;
+}
+
+/** A walk over the columns that some own row meets, so many at a time. */
+export interface Walk {
+  /** WGSL expression: how many columns at a time. */
+  readonly columns: string;
+  /** Statements that begin to read the first columns, of which it has the first and the last one. */
+  readonly start: (first: string, last: string) => string;
+  /**
+   * Statements for the columns from `columnBase` on, of which `columnLast` is the last one that there is, and which begin to
+   * read those from `columnNext` to `lastNext`. `reached` is the place of the first column in its run of `stride`.
+   */
+  readonly step: string;
+}
+
+/** The text of a walk, run by run, between the limits of `limitsText`. */
+export function walkText({ columns, start, step }: Walk): string {
+  return `  var member = 0u;
+  var reached = placeStart;
+  if (members > 0u) {
+${start("reached", "placeEnd - 1u")}
+  }
+  loop {
+    if (member >= members) { break; }
+    let columnBase = member * stride + reached;
+    let columnLast = member * stride + placeEnd - 1u;
+    var reachedNext = reached + ${columns};
+    var memberNext = member;
+    if (reachedNext >= placeEnd) { reachedNext = placeStart; memberNext++; }
+    // What follows the last columns is read, if there is anything, and not used.
+    let columnNext = min(memberNext, members - 1u) * stride + reachedNext;
+    let lastNext = min(memberNext, members - 1u) * stride + placeEnd - 1u;
+${step}
+    reached = reachedNext;
+    member = memberNext;
+  }`;
 }

@@ -1,9 +1,10 @@
-import type { FloatType } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { type AttentionTile, attentionBytes, attentionThreads, outputColumns } from "../attention/index.js";
 import { count, flag, floatType, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
-import { SIDE, SUBGROUP } from "../tiles/index.js";
+import { scratchBytes } from "../segments/index.js";
+import { type ProductTile, SIDE, SUBGROUP, tileBytes, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import {
   type GradientMatrixTile,
@@ -34,6 +35,8 @@ export const gradientFields: ShapeFields<GradientShape> = {
 export interface GradientTiledVariant extends Variant<GradientShape> {
   readonly kind: "tiled";
   readonly tile: AttentionTile;
+  /** The pass for keys leaves S in memory, and that for queries is a product with tiles of these, by ascending columns. */
+  readonly kept: readonly ProductTile[] | undefined;
 }
 
 export interface GradientMatrixVariant extends Variant<GradientShape> {
@@ -73,18 +76,27 @@ function matrices(
   };
 }
 
-function tiled(tile: AttentionTile, prefers: Prefers): GradientTiledVariant {
+function tiled(tile: AttentionTile, prefers: Prefers, kept?: readonly ProductTile[]): GradientTiledVariant {
+  const bytes = [
+    ...outputColumns(tile).map((columns) => attentionBytes(tile, columns)),
+    ...(kept ?? []).map(tileBytes),
+  ];
+  const threads = [attentionThreads(tile), ...(kept ?? []).map((product) => tileThreads(product).total)];
   return {
     kind: "tiled",
-    name: `tiled_${gradientTileName(tile)}`,
-    tile,
+    name: `tiled_${gradientTileName(tile)}${kept === undefined ? "" : "_kept"}`,
+    ...{ tile, kept },
     requires: ({ limits }: DeviceFeatures) =>
-      limits.maxComputeInvocationsPerWorkgroup >= attentionThreads(tile) &&
-      limits.maxComputeWorkgroupStorageSize >=
-        Math.max(...outputColumns(tile).map((columns) => attentionBytes(tile, columns))),
+      limits.maxComputeInvocationsPerWorkgroup >= Math.max(...threads) &&
+      limits.maxComputeWorkgroupStorageSize >= Math.max(...bytes),
     fits: () => true,
     prefers,
   };
+}
+
+/** Keys of S that is kept, for each query: whole tiles. */
+export function keptKeys({ keyLength }: GradientShape, { tile }: GradientTiledVariant): number {
+  return Math.ceil(keyLength / tile.queries) * tile.queries;
 }
 
 /** As tiles of attention: `queries` own rows, and `keys` rows of the other side at a time. */
@@ -127,6 +139,25 @@ function groups({ matrices, rows, keyLength }: GradientShape, tile: AttentionTil
 const isLarge: Prefers = (shape, features) =>
   !isNarrow(features) && groups(shape, medium) >= BUSY_WORKGROUPS / 4;
 
+/**
+ * Keys of all matrices whose S is kept at a time, at least. Of causal attention the workgroups for the first keys take longest,
+ * so that a dispatch needs many others: on an NVIDIA H100, 8 matrices of 2048 keys at a time take 1.4 times as long as computing
+ * S twice, and 16 take 0.87 of it.
+ */
+const LEAST_KEPT = 2 ** 15;
+
+function keepsWell(shape: GradientShape, features: DeviceFeatures, tile: AttentionTile): boolean {
+  const keys = Math.ceil(shape.keyLength / tile.queries) * tile.queries;
+  const room = Math.floor(scratchBytes(features) / (dtypeBytes.f32 * keys * shape.rows));
+  return isLarge(shape, features) && Math.min(shape.matrices, room) * keys >= LEAST_KEPT;
+}
+
+/** Of the product of S and the keys. */
+const keptTiles: readonly ProductTile[] = [
+  { rows: 128, columns: 64, depth: 16, threadRows: 8, threadColumns: 8 },
+  { rows: 128, columns: 128, depth: 16, threadRows: 16, threadColumns: 8 },
+];
+
 /** Every kernel for the gradient. The last row takes the shapes that no other prefers. */
 export const gradientVariants: readonly GradientVariant[] = [
   matrices({ keys: pair, queries: pair }, [64, 128], (shape, features) => {
@@ -134,6 +165,8 @@ export const gradientVariants: readonly GradientVariant[] = [
   }),
   matrices({ keys: pair, queries: tall }, [64], manyRows),
   matrices({ keys: eight, queries: four }, [128], manyRows),
+  tiled(wide, (shape, features) => shape.headSize > 64 && keepsWell(shape, features, wide), keptTiles),
+  tiled(deep, (shape, features) => keepsWell(shape, features, deep), keptTiles),
   tiled(
     wide,
     (shape, features) =>

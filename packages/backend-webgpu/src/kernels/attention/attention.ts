@@ -103,7 +103,8 @@ function enqueue(
     visible: problem.visible,
   };
   const hasFewRows = choice.kind === "thin" || choice.kind === "decode";
-  const isSplit = hasFewRows || parts > 1;
+  const isWhole = choice.kind === "decode" && parts === 1 && logSumExp === undefined;
+  const isSplit = (hasFewRows && !isWhole) || parts > 1;
   const hiding = hidingOf(problem);
   const program = programFor(problem, choice, vector, isSplit, hiding);
   const groups: Workgroups = hasFewRows
@@ -158,7 +159,7 @@ function programFor(
     const form = { dtype, columns: columnsFor(headSize), hiding };
     return choice.kind === "thin"
       ? thinProgram(choice.variant.tile, form)
-      : decodeProgram(choice.variant.tile, form);
+      : decodeProgram(choice.variant.tile, isSplit ? form : { ...form, whole: true });
   }
   const logs = logSumExp !== undefined && !isSplit;
   if (choice.kind === "tiled")

@@ -88,11 +88,12 @@ function exchanged(index: number, together: number, lanes: number): string {
  * For few queries, as in decoding, where reading keys and values once takes most of the time. Each group of
  * lanes has running sums of its own, relative to the largest score that it has seen. So the only barriers are
  * at the end, where groups are joined; a register is filled again as soon as it was used. Four rows share
- * each load. Leaves parts for `mergeProgram`.
+ * each load. Leaves parts for `mergeProgram`, or the results if there is one part.
  */
 export const decodeProgram: (tile: DecodeTile, form: ThinForm) => Program = memoized(
   (tile: DecodeTile, form: ThinForm): Program => {
-    const { dtype, columns, hiding } = form;
+    const { dtype, columns, whole = false, hiding } = form;
+    const { functions, packed } = floatLayouts[dtype];
     const { threads } = tile;
     const { unit, lanes, perKey, groups, ahead, joined, step } = layout(tile, form);
     const { type } = unitOf(dtype);
@@ -176,12 +177,18 @@ ${times(joined, (j) =>
       var sum = shared_quads[index];
 ${times(groups - 1, (g) => `      sum += shared_quads[index + ${(g + 1) * joined * rowQuads}u];`)}
       let at = (result * parameters.rows + row) * parameters.head_size / 4u + place;
-      results[parameters.results_offset + at] = sum;
+${
+  whole
+    ? `      let all = common_totals[row - rowBase];
+      if (all > 0.0) { sum /= all; } // else no key is seen, and the sum is 0
+      results[parameters.results_offset + at] = ${packed("sum")};`
+    : "      results[parameters.results_offset + at] = sum;"
+}
     }
   }`;
 
     return program<string, string>({
-      name: `attention_decode_${columns}_${dtype}${hidingName(hiding)}`,
+      name: `attention_decode_${columns}_${dtype}${whole ? "_whole" : ""}${hidingName(hiding)}`,
       enable: ["subgroups"],
       bindings: fewRowsBindings(form),
       uniform: true,
@@ -196,7 +203,7 @@ const GROUPS = ${groups}u; // of lanes; neighbouring groups have neighbouring ke
 var<workgroup> shared_quads: array<vec4f, GROUPS * ${joined * rowQuads}u>; // rows of all groups
 var<workgroup> highs: array<f32, 4u * GROUPS>; // of four rows of each group
 var<workgroup> totals: array<f32, 4u * GROUPS>;
-
+${whole ? `var<workgroup> common_totals: array<f32, 4>;\n${functions}` : ""}
 /// What the invocation whose place differs by the mask has.
 fn exchanged_4(value: vec4f, mask: u32) -> vec4f { return subgroupShuffleXor(value, mask); }
 fn exchanged_2(value: vec2f, mask: u32) -> vec2f { return subgroupShuffleXor(value, mask); }
@@ -268,7 +275,11 @@ ${times(groups - 1, (g) => `  common_${r} = max(common_${r}, highs[${4 * (g + 1)
     let common_high = vec4f(${four((r) => `common_${r}`)})[lane];
     var sum = 0.0;
 ${times(groups, (g) => `    sum += totals[${4 * g}u + lane] * weight(highs[${4 * g}u + lane] - common_high);`)}
-    statistics[parameters.statistics_offset + result * parameters.rows + rowBase + lane] = vec2f(common_high, sum);
+    ${
+      whole
+        ? "common_totals[lane] = sum;"
+        : "statistics[parameters.statistics_offset + result * parameters.rows + rowBase + lane] = vec2f(common_high, sum);"
+    }
   }
 ${times(THIN_ROWS / joined, (i) => join(i * joined))}
 }

@@ -18,6 +18,8 @@ export interface ThinForm {
   readonly dtype: FloatType;
   /** Head elements, at least headSize: one of `thinColumns`. */
   readonly columns: number;
+  /** Results are final and leave in quads of `dtype`. Default: they are parts for `mergeProgram`. */
+  readonly whole?: boolean;
   readonly hiding?: Hiding | undefined;
 }
 
@@ -84,15 +86,15 @@ ${times(elements.length, (e) => `      ${sum} += ${elements[e]} * ${q(e)};`)}
     }`;
 }
 
-export function fewRowsBindings({ dtype, hiding }: ThinForm): Readonly<Record<string, Storage>> {
+export function fewRowsBindings({ dtype, whole, hiding }: ThinForm): Readonly<Record<string, Storage>> {
   const { storage } = unitOf(dtype);
   return {
     q: storage, // matrices x rows x head_size
     k: storage, // matrices x key_pitch x head_size
     v: storage, // matrices x key_pitch x head_size
     ...hidingBindings(hiding),
-    results: output("vec4f"), // parts x matrices x rows x head_size
-    statistics: output("vec2f"), // parts x matrices x rows
+    results: output(whole ? floatLayouts[dtype].quad : "vec4f"), // parts x matrices x rows x head_size
+    ...(whole ? {} : { statistics: output("vec2f") }), // parts x matrices x rows
   };
 }
 

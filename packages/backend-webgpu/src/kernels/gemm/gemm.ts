@@ -5,7 +5,7 @@ import { type StoreRounded, storeRounded } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { packedPitch } from "./copies.js";
 import { enqueuePacked } from "./packed.js";
-import { enqueueProduct, isBlocked, type ShapedProblem, withResults } from "./product.js";
+import { enqueueProduct, type ShapedProblem, storesQuads, withResults } from "./product.js";
 import type { ResultForm } from "./results.wgsl.js";
 import { type GemmChoice, selectGemm } from "./select.js";
 import { shapeOf } from "./shape.js";
@@ -31,7 +31,7 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
   const { choice, shape } = planned;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word.
   const writesQuads =
-    choice !== undefined && isBlocked(choice.variant) && choice.partDepth >= problem.k && shape.vectorC;
+    choice !== undefined && storesQuads(choice.variant) && choice.partDepth >= problem.k && shape.vectorC;
   const store = writesQuads ? undefined : storeRounded[dtype];
   if (store !== undefined) runRounded(context, planned, store);
   else enqueue(context, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));

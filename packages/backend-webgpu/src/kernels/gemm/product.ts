@@ -1,9 +1,10 @@
 import type { GemmProblem } from "@backplane/core";
-import type { Program } from "../../program/index.js";
+import { floatLayouts, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import type { ResultForm } from "./results.wgsl.js";
+import { rowProgram } from "./row.wgsl.js";
 import type { AlignedShape } from "./shape.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
@@ -14,6 +15,7 @@ import {
   hasThinVector,
   type MatrixVariant,
   type PackedVariant,
+  type RowVariant,
   type SplitVariant,
   type StreamedVariant,
   type ThinVariant,
@@ -43,14 +45,20 @@ export function enqueueProduct(
 ): void {
   if (isBlocked(variant)) blocked(context, shaped, variant, partDepth, results, form);
   else if (variant.kind === "thin") thin(context, shaped, variant, partDepth, results, form);
+  else if (variant.kind === "row") row(context, shaped, variant, results, form);
   else if (variant.kind === "direct") direct(context, shaped, variant, results, form);
   else split(context, shaped, variant, results, form);
 }
 
 type BlockedVariant = TiledVariant | StreamedVariant | MatrixVariant;
 
-/** Whether workgroups compute tiles of rows and columns, and store them a quad at a time. */
-export function isBlocked(variant: GemmVariant): variant is BlockedVariant {
+/** Whether results are stored a quad at a time. */
+export function storesQuads(variant: GemmVariant): boolean {
+  return isBlocked(variant) || variant.kind === "row";
+}
+
+/** Whether workgroups compute tiles of rows and columns. */
+function isBlocked(variant: GemmVariant): variant is BlockedVariant {
   return variant.kind === "tiled" || variant.kind === "streamed" || variant.kind === "matrices";
 }
 
@@ -113,8 +121,7 @@ function blockedProgram(
   { dtype, target, readsC, bias, activation }: ResultForm,
 ): Program {
   const { transA, transB, vectorA, vectorB } = shape;
-  // Elements of scratch may have any layout.
-  const vectorC = target === "matrix" ? shape.vectorC : !readsC && problem.n % 4 === 0;
+  const vectorC = hasQuads(problem, shape, target, readsC);
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
@@ -125,6 +132,42 @@ function blockedProgram(
   }
   const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
   return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
+}
+
+/** Whether results are whole quads where they are stored. Elements of scratch may have any layout. */
+function hasQuads(
+  { n }: Problem,
+  { vectorC }: AlignedShape,
+  target: ResultForm["target"],
+  readsC: boolean,
+): boolean {
+  return target === "matrix" ? vectorC : !readsC && n % 4 === 0;
+}
+
+function row(
+  context: KernelContext,
+  { problem, shape }: ShapedProblem,
+  { tile }: RowVariant,
+  results: BufferRegion,
+  { dtype, target, readsC, bias, activation }: ResultForm,
+): void {
+  const { m, n, k, batch, a, b, alpha, beta, ldc, ldb, strideA, strideB, strideC } = problem;
+  const { perBlock } = floatLayouts[dtype];
+  const vectorC = hasQuads(problem, shape, target, readsC);
+  const form = { dtype, target, readsC, bias, activation, vectorC };
+  context.dispatch(
+    rowProgram(tile, form),
+    withResults({ a, b }, problem, results, form),
+    {
+      ...{ m, n, alpha, beta, c_pitch: ldc, c_step: strideC },
+      units: k / perBlock,
+      b_pitch: ldb / perBlock,
+      a_step: strideA / perBlock,
+      b_step: strideB / perBlock,
+      batch,
+    },
+    batch * Math.ceil(n / tile.columns),
+  );
 }
 
 function split(

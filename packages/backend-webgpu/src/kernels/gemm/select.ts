@@ -9,10 +9,11 @@ import {
   type GemmVariant,
   gemmVariants,
   type PackedVariant,
+  type RowVariant,
   type SplitVariant,
 } from "./variants.js";
 
-type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant | PackedVariant>;
+type Splittable = Exclude<GemmVariant, DirectVariant | SplitVariant | PackedVariant | RowVariant>;
 
 /** The choice for one shape. */
 export interface GemmChoice {
@@ -24,9 +25,16 @@ export interface GemmChoice {
 /** Chooses a kernel; `forced` names a variant that is taken wherever it fits. */
 export function selectGemm(shape: GemmShape, features: DeviceFeatures, forced?: string): GemmChoice {
   const variant = selectVariant("gemm", gemmVariants, shape, features, forced);
-  // The direct kernels are for devices with few cores, those that split or pack operands for many results.
-  if (variant.kind === "direct" || variant.kind === "split" || variant.kind === "packed")
-    return { variant, partDepth: shape.k };
+  switch (variant.kind) {
+    // For devices with few cores.
+    case "direct":
+    // For many results.
+    case "split":
+    case "packed":
+    // Many invocations share each sum anyway.
+    case "row":
+      return { variant, partDepth: shape.k };
+  }
   if (isNarrow(features)) return { variant, partDepth: shape.k };
   return { variant, partDepth: partDepth(shape.k, groupCount(shape, variant), variant.busy) };
 }

@@ -1,3 +1,4 @@
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
 import {
@@ -14,6 +15,7 @@ import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type MatrixTile, matrixBytes, matrixThreads, matrixTileName } from "./matrix-tile.js";
 import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
+import { type RowTile, rowBytes, rowName } from "./row.wgsl.js";
 import type { GemmShape } from "./shape.js";
 import { SHORTEST, splitBytes } from "./split/split-tile.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
@@ -48,6 +50,12 @@ export interface ThinVariant extends PartialVariant {
   readonly contiguousDepth: boolean;
 }
 
+/** For one row of A, by rows of B. */
+export interface RowVariant extends Variant<GemmShape> {
+  readonly kind: "row";
+  readonly tile: RowTile;
+}
+
 export interface DirectVariant extends Variant<GemmShape> {
   readonly kind: "direct";
   readonly tile: DirectTile;
@@ -73,6 +81,7 @@ export type GemmVariant =
   | PackedVariant
   | StreamedVariant
   | ThinVariant
+  | RowVariant
   | DirectVariant;
 
 /** Invocations of a large GPU that are under way at once (2048 on each of 132 multiprocessors). */
@@ -162,6 +171,34 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
       );
     },
     prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape),
+  };
+}
+
+/** Whether A and B are whole blocks of 16 bytes along k. */
+const wholeBlocks: Readonly<Record<FloatType, (shape: GemmShape) => boolean>> = {
+  f32: ({ vectorA, vectorB }) => vectorA && vectorB,
+  f16: ({ wholeEights }) => wholeEights,
+};
+
+/** Bytes of a row of B that one workgroup takes in hardly more time than its start, whatever the others do. */
+const SHORT_ROW_BYTES = 2 ** 15;
+
+/**
+ * On an NVIDIA H100 one row by 2048 x 2048 of f16 takes 5.9 us so, and 13.5 by `thin` with what follows it; by 4096 x 28,672
+ * 76 and 88. But 128 long rows of f32 take 15.0 and 11.0: there are too few workgroups.
+ */
+function row(tile: RowTile): RowVariant {
+  return {
+    kind: "row",
+    name: `row_${rowName(tile)}`,
+    tile,
+    requires: ({ limits }) =>
+      limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
+      limits.maxComputeWorkgroupStorageSize >= rowBytes(tile),
+    fits: (shape) => shape.m === 1 && !shape.transA && shape.transB && wholeBlocks[shape.dtype](shape),
+    prefers: ({ dtype, n, k, batch }, features) =>
+      !isNarrow(features) &&
+      (k * dtypeBytes[dtype] <= SHORT_ROW_BYTES || Math.ceil(n / tile.columns) * batch >= MULTIPROCESSORS),
   };
 }
 
@@ -299,6 +336,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   streamed(eightRows, 8 * MULTIPROCESSORS, BUSY_WORKGROUPS * SHORTEST_PART),
   streamed(sixteenRows, 6 * MULTIPROCESSORS, BUSY_WORKGROUPS * SHORTEST_PART),
   streamed(thirtyTwoRows, 2 * MULTIPROCESSORS, MULTIPROCESSORS * SHORTEST_PART),
+  row({ columns: 4, threads: 256 }),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),

@@ -1,35 +1,48 @@
-import type { Activation, FloatType } from "@backplane/core";
-import { floatLayouts, input, output, type Program, program, wgsl } from "../../program/index.js";
-import { activated, activationText, epilogueName } from "../epilogue.wgsl.js";
+import {
+  floatLayouts,
+  input,
+  linearBuiltins,
+  type Program,
+  program,
+  WORKGROUP_SIZE,
+  wgsl,
+  workgroupIndex,
+} from "../../program/index.js";
+import {
+  type Finish,
+  finishBindings,
+  finishName,
+  finishParameters,
+  finishText,
+  stored,
+} from "./finish.wgsl.js";
 
-export interface JoinForm {
-  readonly dtype: FloatType;
-  readonly bias: boolean;
-  readonly activation: Activation | undefined;
-}
+export type JoinParameter = "m" | "n" | "parts" | keyof typeof finishParameters;
 
-/** result[0] (f32) = the sum of some numbers, with the epilogue of the first column. */
-export function joinProgram(form: JoinForm): Program<string, "count"> {
-  const { dtype, bias, activation } = form;
-  const layout = floatLayouts[dtype];
-  return program<string, "count">({
-    name: `quantized_gemm_join_${dtype}${epilogueName(form)}`,
+/** Adds up the parts of sums (parts x m x n, f32), and finishes them. */
+export function joinProgram(form: Finish): Program<string, JoinParameter> {
+  return program<string, JoinParameter>({
+    name: `quantized_gemm_join_${form.dtype}${finishName(form)}`,
     light: true,
-    bindings: {
-      sums: input("f32"),
-      ...(bias ? { bias: input(layout.single) } : {}),
-      result: output("f32"),
-    },
-    parameters: { count: "u32" },
+    bindings: { sums: input("f32"), ...finishBindings(form) },
+    parameters: { m: "u32", n: "u32", parts: "u32", ...finishParameters },
     body: wgsl`
-${layout.functions}
-${activationText(activation, dtype)}
-@compute @workgroup_size(1)
-fn main() {
-  var value = 0.0;
-  for (var i = 0u; i < parameters.count; i++) { value += sums[parameters.sums_offset + i]; }
-  ${bias ? `value += ${layout.load("bias", "parameters.bias_offset")};` : ""}
-  result[parameters.result_offset] = ${activated(activation, "value")};
+${workgroupIndex}
+${floatLayouts[form.dtype].functions}
+fn total_of(place: u32) -> f32 {
+  let count = parameters.m * parameters.n;
+  var total = 0.0;
+  for (var part = 0u; part < parameters.parts; part++) { total += sums[parameters.sums_offset + part * count + place]; }
+  return total;
+}
+${finishText(form)}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let i = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  let row = i / parameters.n;
+  let column = i % parameters.n;
+  if (row >= parameters.m) { return; }
+${stored(form)}
 }
 `,
   });

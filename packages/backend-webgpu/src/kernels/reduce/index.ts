@@ -15,7 +15,7 @@ export const reduce: OperationEntry<"reduce", ReduceProblem<DeviceMemory>, Reduc
   operation: "reduce",
   supports: [
     { dtype: floatTypes, kind: numberReduceKinds },
-    { dtype: integerTypes, kind: ["sum", "max", "min"] },
+    { dtype: integerTypes, kind: ["sum", "prod", "max", "min"] },
     { dtype: ["u8"], kind: truthReduceKinds },
   ],
   run: runReduce,

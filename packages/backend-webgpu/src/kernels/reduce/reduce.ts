@@ -3,7 +3,7 @@ import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
 import { storeRounded } from "../halves.js";
-import { type ReduceOperator, readLayouts, reduceProgram } from "./reduce.wgsl.js";
+import { type ReduceOperator, readLayouts, reduceProgram, type Shifts } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
 import { storeTruths } from "./truths.wgsl.js";
 
@@ -21,19 +21,52 @@ export function runReduce(
     context.copy(output, input);
     return;
   }
-  const operator = kind === "mean" ? "sum" : kind;
-  const divisor = kind === "mean" ? reducedCount : 1;
   const store = dtype === "u8" ? storeTruths : storeRounded[dtype];
   const result = store === undefined ? output : context.scratch(4 * outputCount);
   const { kept, reduced } = problem;
   const { byteOffset } = input;
   const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
+  if (kind === "logSumExp") {
+    // The input is read twice: what is largest is known before the first exponential.
+    const shifts = context.scratch(4 * outputCount);
+    runPasses(context, "max", shape, input, shifts, { forced });
+    runPasses(context, "sum", shape, input, result, { forced, shifts });
+  } else if (kind === "mean")
+    runPasses(context, "sum", shape, input, result, { forced, divisor: reducedCount });
+  else runPasses(context, kind, shape, input, result, { forced });
+  store?.(context, result, output, { batch: 1, rows: 1, columns: outputCount });
+}
+
+interface Passes {
+  readonly forced: string | undefined;
+  /** Of the results. Default: 1. */
+  readonly divisor?: number;
+  /** The shift of each output, f32: results are shift + ln(sum of e^(x - shift)). */
+  readonly shifts?: BufferRegion;
+}
+
+/** One pass over the data, or a second one over partial results. */
+function runPasses(
+  context: KernelContext,
+  operator: ReduceOperator,
+  shape: ReduceShape,
+  input: BufferRegion,
+  result: BufferRegion,
+  { forced, divisor = 1, shifts }: Passes,
+): void {
+  const { dtype, outputCount } = shape;
   const plan = planReduce(shape, context.features, forced);
-  if (plan.segments === 1) runPass(context, operator, shape, plan, input, result, divisor);
+  const isShifted = shifts !== undefined;
+  if (plan.segments === 1)
+    runPass(context, operator, shape, plan, input, result, {
+      ...{ divisor, region: shifts, shifts: { exponentials: isShifted, logarithms: isShifted } },
+    });
   else {
     const { segments } = plan;
     const partial = context.scratch(4 * outputCount * segments);
-    runPass(context, operator, shape, plan, input, partial, 1);
+    runPass(context, operator, shape, plan, input, partial, {
+      ...{ divisor: 1, region: shifts, shifts: { exponentials: isShifted, logarithms: false } },
+    });
     const rest: ReduceShape = {
       dtype: readLayouts[dtype].value,
       kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
@@ -42,9 +75,16 @@ export function runReduce(
       reducedCount: segments,
       byteOffset: partial.byteOffset,
     };
-    runPass(context, operator, rest, planReduce(rest, context.features, forced, 1), partial, result, divisor);
+    runPass(context, operator, rest, planReduce(rest, context.features, forced, 1), partial, result, {
+      ...{ divisor, region: shifts, shifts: { exponentials: false, logarithms: isShifted } },
+    });
   }
-  store?.(context, result, output, { batch: 1, rows: 1, columns: outputCount });
+}
+
+interface Pass {
+  readonly divisor: number;
+  readonly region: BufferRegion | undefined;
+  readonly shifts: Shifts;
 }
 
 function runPass(
@@ -54,7 +94,7 @@ function runPass(
   plan: ReducePlan,
   data: BufferRegion,
   output: BufferRegion,
-  divisor: number,
+  { divisor, region, shifts }: Pass,
 ): void {
   const { lanes, along, wide, single, vector, segments, outputBlocks } = plan;
   const rank = kept.length + reduced.length;
@@ -64,8 +104,10 @@ function runPass(
     if (wide && axis.stride === 1) axes.push(axis.extent / vector, 1, 0, 0);
     else axes.push(axis.extent, axis.stride / vector, 0, 0);
   context.dispatch(
-    programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank) }),
-    { data, output },
+    programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank), shifts }),
+    region === undefined || !(shifts.exponentials || shifts.logarithms)
+      ? { data, output }
+      : { data, shifts: region, output },
     {
       outputs: plan.outputs,
       slots: plan.slots,

@@ -8,6 +8,7 @@ import {
   output,
   type Program,
   program,
+  type Storage,
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
@@ -19,10 +20,10 @@ export const REDUCE_WORKGROUP: 256 = 256;
 const UNROLL = 4;
 
 /**
- * How two values become one. A mean is a sum that is divided at its end. Of truth values, which are bytes or u32,
+ * How two values become one. A mean is a sum that is divided at its end, and logSumExp one of exponentials. Of truth values, which are bytes or u32,
  * any joins what is true and all what is false; results are 0 or 1.
  */
-export type ReduceOperator = Exclude<ReduceKind, "mean">;
+export type ReduceOperator = Exclude<ReduceKind, "mean" | "logSumExp">;
 
 /** Few numbers, because each makes another program to compile. */
 export type LaneCount = 1 | 4 | 16 | 64 | 256;
@@ -42,9 +43,17 @@ export interface ReduceTile {
   readonly single: boolean;
   /** Rows of the table of axes: the kept ones, then the reduced ones. */
   readonly axes: number;
+  /** What is done with the shift of each output, for logSumExp. */
+  readonly shifts: Shifts;
 }
 
-type LoadForm = Pick<ReduceTile, "dtype" | "operator" | "wide" | "along">;
+/** `exponentials`: e^(x - shift) is summed in place of x. `logarithms`: results are shift + ln(sum). */
+export interface Shifts {
+  readonly exponentials: boolean;
+  readonly logarithms: boolean;
+}
+
+type LoadForm = Pick<ReduceTile, "dtype" | "operator" | "wide" | "along" | "shifts">;
 
 /** How elements lie in storage, and how they are read one by one. */
 type ReadLayout = Pick<ElementLayout, "value" | "single" | "quad" | "block" | "functions" | "load"> & {
@@ -82,13 +91,14 @@ type LastParameter = "identity" | "divisor" | "axes";
  *
  * Lengths, extents and strides count loads; for wide loads along the kept axes, outputs count vectors of outputs.
  */
-export function reduceProgram(tile: ReduceTile): Program<"data" | "output", ReduceParameter> {
-  const { dtype, operator, lanes, along, wide, single, axes } = tile;
+export function reduceProgram(tile: ReduceTile): Program<string, ReduceParameter> {
+  const { dtype, operator, lanes, along, wide, single, axes, shifts } = tile;
   const { value: scalar, functions } = readLayouts[dtype];
   const value = wide ? vectorOf(scalar) : scalar;
   const combine = wide ? "combine_wide" : "combine";
   const isVector = wide && along === "kept";
   const result = isVector ? value : scalar;
+  const isShifted = shifts.exponentials || shifts.logarithms;
   const place = single
     ? (index: string) => `base + (${index}) * stride`
     : (index: string) => `base + place_of(${index}, parameters.kept_rank, parameters.rank)`;
@@ -96,11 +106,12 @@ export function reduceProgram(tile: ReduceTile): Program<"data" | "output", Redu
   const each = (text: (i: number) => string, indent: string) =>
     unrolled.map((i) => indent + text(i)).join("\n");
   return program({
-    name: ["reduce", operator, dtype, along, lanes, wide ? "wide" : "narrow", single ? "single" : axes].join(
-      "_",
-    ),
+    name: [
+      ...["reduce", operator, dtype, along, lanes, wide ? "wide" : "narrow", single ? "single" : axes],
+      ...[...(shifts.exponentials ? ["exponentials"] : []), ...(shifts.logarithms ? ["logarithms"] : [])],
+    ].join("_"),
     ...(lanes === "subgroup" ? subgroupDirectives : {}),
-    bindings: { data: input(storageType(tile)), output: output(scalar) },
+    bindings: bindingsOf(tile, scalar, isShifted),
     parameters: {
       ...{ outputs: "u32", slots: "u32", output_blocks: "u32", length: "u32", segment_length: "u32" },
       ...{ kept_rank: "u32", rank: "u32", identity: scalar, divisor: "f32", axes: { rows: axes } },
@@ -110,6 +121,7 @@ ${workgroupIndex}
 ${functions}
 ${combineFunction(operator, "combine", scalar)}
 ${wide ? combineFunction(operator, "combine_wide", value) : ""}
+${isShifted ? shiftText(result, isVector) : ""}
 ${loadFunction(tile)}
 
 /// The place of element index of the axes in rows [first, last) of the table. Row: extent, stride.
@@ -131,6 +143,7 @@ fn share_of(index: u32, start: u32, end: u32, reducer: u32, lanes: u32) -> ${res
   var total = ${value}(parameters.identity);
   if (index < parameters.outputs && start < end) {
     let base = parameters.data_offset + place_of(index, 0u, parameters.kept_rank);
+    ${shifts.exponentials ? "shift = shift_of(index);" : ""}
     ${single ? "let stride = parameters.axes[parameters.kept_rank].y;" : ""}
     // Several chains of additions, which are shorter and do not wait for each other.
 ${each((i) => `var part_${i} = ${value}(parameters.identity);`, "    ")}
@@ -157,6 +170,7 @@ fn write(index: u32, segment: u32, total: ${result}) {
   if (index >= parameters.outputs) { return; }
   var result = total;
 ${isTruthReduction(operator) ? truths[operator].finish(result) : divisions[scalar]}
+${shifts.logarithms ? "  result = shift_of(index) + log(result);" : ""}
   let at = segment * parameters.outputs + index;
 ${
   isVector
@@ -170,6 +184,36 @@ ${
 ${lanes === "subgroup" ? subgroupMain(operator) : workgroupMain(lanes, along, result, isVector ? combine : "combine")}
 `,
   });
+}
+
+function bindingsOf(
+  tile: ReduceTile,
+  result: ElementLayout["value"],
+  isShifted: boolean,
+): Readonly<Record<string, Storage>> {
+  const own = { data: input(storageType(tile)), output: output(result) };
+  return isShifted ? { ...own, shifts: input("f32") } : own;
+}
+
+/**
+ * The shift of an output, or of four: its largest element, which is bound as `shifts`, or 0 if that is not finite. By its
+ * bits, for an expression of numbers may be taken for always true.
+ */
+function shiftText(type: string, isVector: boolean): string {
+  const at = "parameters.shifts_offset + ";
+  const largest = isVector
+    ? `vec4<f32>(${[0, 1, 2, 3].map((i) => `shifts[${at}4u * index + ${i}u]`).join(", ")})`
+    : `shifts[${at}index]`;
+  const words = isVector ? "vec4<u32>" : "u32";
+  return wgsl`
+/// Of the output that an invocation is at.
+var<private> shift: ${type};
+
+fn shift_of(index: u32) -> ${type} {
+  let largest = ${largest};
+  let exponents = bitcast<${words}>(largest) & ${words}(0x7f800000u);
+  return select(largest, ${type}(0.0), exponents == ${words}(0x7f800000u));
+}`;
 }
 
 /** The part of a workgroup: one segment of `slots` outputs from `first` on. */
@@ -253,7 +297,7 @@ fn main(${linearBuiltins}) {${part}
 }`;
 }
 
-function storageType({ dtype, wide, along }: Omit<LoadForm, "operator">): ElementType {
+function storageType({ dtype, wide, along }: Omit<LoadForm, "operator" | "shifts">): ElementType {
   const { single, quad, block } = readLayouts[dtype];
   if (!wide) return single;
   return along === "kept" ? quad : block;
@@ -316,7 +360,10 @@ const truths: Readonly<Record<TruthReduceKind, TruthText>> = {
   },
 };
 
-function truthLoad(operator: TruthReduceKind, { dtype, wide, along }: Omit<LoadForm, "operator">): string {
+function truthLoad(
+  operator: TruthReduceKind,
+  { dtype, wide, along }: Omit<LoadForm, "operator" | "shifts">,
+): string {
   const { value, bytes } = truths[operator];
   const type = wide ? "vec4<u32>" : "u32";
   const head = `fn load(place: u32) -> ${type}`;
@@ -327,22 +374,29 @@ function truthLoad(operator: TruthReduceKind, { dtype, wide, along }: Omit<LoadF
   return `${head} { return ${value(type, unpacked)}; }`;
 }
 
-function loadFunction({ dtype, operator, wide, along }: LoadForm): string {
+function loadFunction({ dtype, operator, wide, along, shifts }: LoadForm): string {
   if (isTruthReduction(operator)) return truthLoad(operator, { dtype, wide, along });
   if (dtype === "u8") throw new Error(`there is no ${operator} of u8`);
-  if (wide) return wideLoads[dtype][along];
+  const taken = shifts.exponentials ? (x: string) => `exp(${x} - shift)` : (x: string) => x;
+  if (wide) return wideLoads[dtype][along](taken);
   const { value, load } = layouts[dtype];
-  return `fn load(place: u32) -> ${value} { return ${load("data", "place")}; }`;
+  return `fn load(place: u32) -> ${value} { return ${taken(load("data", "place"))}; }`;
 }
 
 const vectorOf = (value: ElementLayout["value"]): string => `vec4<${value}>`;
 
-type WideLoads = Readonly<Record<ReduceTile["along"], string>>;
+/** The text of a load, given what is taken of the elements. */
+type WideLoad = (taken: (x: string) => string) => string;
+type WideLoads = Readonly<Record<ReduceTile["along"], WideLoad>>;
 
 function quadLoads(value: ElementLayout["value"]): WideLoads {
-  const load = `fn load(place: u32) -> ${vectorOf(value)} { return data[place]; }`;
+  const load: WideLoad = (taken) =>
+    `fn load(place: u32) -> ${vectorOf(value)} { return ${taken("data[place]")}; }`;
   return { kept: load, reduced: load };
 }
+
+const quadOf = (pair: string): string =>
+  `vec4<f32>(unpack2x16float(words.${pair[0]}), unpack2x16float(words.${pair[1]}))`;
 
 const halvesLoad = (result: string): string => wgsl`
 fn load(place: u32) -> vec4<f32> {
@@ -355,9 +409,7 @@ const wideLoads: Readonly<Record<Exclude<ReducedType, "u8">, WideLoads>> = {
   i32: quadLoads("i32"),
   u32: quadLoads("u32"),
   f16: {
-    kept: halvesLoad("vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y))"),
-    reduced: halvesLoad(`combine_wide(
-    vec4<f32>(unpack2x16float(words.x), unpack2x16float(words.y)),
-    vec4<f32>(unpack2x16float(words.z), unpack2x16float(words.w)))`),
+    kept: (taken) => halvesLoad(taken(quadOf("xy"))),
+    reduced: (taken) => halvesLoad(`combine_wide(${taken(quadOf("xy"))}, ${taken(quadOf("zw"))})`),
   },
 };

@@ -30,8 +30,8 @@ type Problem = ReduceProblem<DeviceMemory>;
 type NumberProblem = ReduceProblem<DeviceMemory, FloatType | IntegerType>;
 type Tools = SegmentTools<Problem>;
 
-/** The operation that joins two partial results; a mean is a sum until its end. */
-const joins: Readonly<Record<ReduceKind, ArithmeticKind | LogicalKind>> = {
+/** The operation that joins two partial results; a mean is a sum until its end. See `joinLogarithms`. */
+const joins: Readonly<Record<Exclude<ReduceKind, "logSumExp">, ArithmeticKind | LogicalKind>> = {
   ...{ sum: "add", mean: "add", prod: "mul", max: "max", min: "min" },
   ...{ any: "logicalOr", all: "logicalAnd" },
 };
@@ -44,8 +44,9 @@ const joins: Readonly<Record<ReduceKind, ArithmeticKind | LogicalKind>> = {
 export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
-    // Results and partial results of 4 bytes: no more numbers than there were.
-    scratchBound: ({ dtype }, longest) => (dtype === "u8" ? 4 : 2) * longest,
+    // Results, partial results and shifts of 4 bytes: no more numbers of each than there were.
+    scratchBound: ({ dtype, kind }, longest) =>
+      scratchFactors[dtype] * (kind === "logSumExp" ? 2 : 1) * longest,
 
     divide(context, problem, run) {
       const { dtype, output } = problem;
@@ -60,6 +61,9 @@ export function reduceSegments(tools: Tools): Segmentation<Problem> {
   };
 }
 
+/** How much longer numbers of 4 bytes are than elements, or for values of that size, than half of them. */
+const scratchFactors: Readonly<Record<ReducedType, number>> = { f32: 2, f16: 2, i32: 2, u32: 2, u8: 4 };
+
 /** One half of the input is reduced into the output, the other one into scratch. */
 function joinTruths(context: OperationContext, tools: Tools, problem: Problem, run: Run<Problem>): void {
   const { kind, outputCount, output } = problem;
@@ -70,7 +74,7 @@ function joinTruths(context: OperationContext, tools: Tools, problem: Problem, r
     run(inner, { ...after, output: rest });
     const a = { region: output, strides: [1] };
     const b = { region: rest, strides: [1] };
-    const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
+    const join = { kind: joins[kind as "any" | "all"], shape: [outputCount], n: outputCount, a, b, output };
     tools.run("binary", inner, { dtype: "u8", ...join });
   });
 }
@@ -164,11 +168,44 @@ function joinParts(context: OperationContext, tools: Tools, problem: NumberProbl
     const result = first ? output : inner.scratch(4 * outputCount);
     tools.kernel.run(inner, { ...wide, input: source, output: result });
     if (first) return;
+    if (kind === "logSumExp") {
+      joinLogarithms(inner, tools, output, result, outputCount);
+      return;
+    }
     const a = { region: output, strides: [1] };
     const b = { region: result, strides: [1] };
     const join = { kind: joins[kind], shape: [outputCount], n: outputCount, a, b, output };
     tools.run("binary", inner, { dtype: value, ...join });
   });
+}
+
+/**
+ * a = l + ln(1 + e^(s - l)) with the larger l and the smaller s of a and b, in f32. What is subtracted is kept finite, so that
+ * two that are infinite have no difference of NaN.
+ */
+function joinLogarithms(
+  context: OperationContext,
+  tools: Tools,
+  a: BufferRegion,
+  b: BufferRegion,
+  n: number,
+): void {
+  const [smaller, finite] = [context.scratch(4 * n), context.scratch(4 * n)];
+  const of = (region: BufferRegion) => ({ region, strides: [1] });
+  type Operand = ReturnType<typeof of> | { readonly scalar: number };
+  const binary = (kind: ArithmeticKind, one: Operand, other: Operand, output: BufferRegion): void =>
+    tools.run("binary", context, { dtype: "f32", kind, shape: [n], n, a: one, b: other, output });
+  const unary = (kind: "exp" | "log1p", region: BufferRegion): void =>
+    tools.run("unary", context, { dtype: "f32", kind, n, input: region, output: region });
+  const largest = (2 - 2 ** -23) * 2 ** 127;
+  binary("min", of(a), of(b), smaller);
+  binary("max", of(a), of(b), a);
+  binary("max", of(a), { scalar: -largest }, finite);
+  binary("min", of(finite), { scalar: largest }, finite);
+  binary("sub", of(smaller), of(finite), smaller);
+  unary("exp", smaller);
+  unary("log1p", smaller);
+  binary("add", of(a), of(smaller), a);
 }
 
 type List = "kept" | "reduced";

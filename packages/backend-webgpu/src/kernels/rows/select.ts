@@ -50,7 +50,8 @@ const USUAL_VALUES = { length: 4, inner: 16 } as const;
 
 /**
  * If so many invocations or more share a row of f16, rather these than more of them, with as many values as each can hold:
- * their meetings take longer than the loads of so few bytes. 1.1 times as fast on an H200; slower in f32.
+ * their meetings take longer than the loads of so few bytes. 1.1 times as fast on an H200; slower in f32. Only if that
+ * leaves enough invocations: one row takes the time of its loads.
  */
 const SPARING_LANES = 64;
 
@@ -114,9 +115,11 @@ export function planRegisters(
   const usual = Math.min(USUAL_VALUES[along], most);
   const mostLanes = along === "length" ? WORKGROUP_SIZE : lanesBeside(dtype, vector);
   const fitting = laneCounts.filter((lanes) => lanes <= mostLanes && valuesFor(length, lanes) <= most);
+  const isSparing = (lanes: LaneCount) =>
+    dtype === "f16" && lanes >= SPARING_LANES && rows * lanes >= BUSY_INVOCATIONS;
   const isUsual = (lanes: LaneCount) =>
     along === "length"
-      ? valuesFor(length, lanes) <= (dtype === "f16" && lanes >= SPARING_LANES ? most : usual)
+      ? valuesFor(length, lanes) <= (isSparing(lanes) ? most : usual)
       : valuesFor(length, lanes) <= usual && rows * lanes >= BUSY_INVOCATIONS;
   const lanes = fitting.find(isUsual) ?? fitting.findLast((count) => count === fitting[0] || count <= length);
   if (lanes === undefined) return undefined;

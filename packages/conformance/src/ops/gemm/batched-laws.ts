@@ -26,6 +26,7 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ batch: 130, m: 3, n: 5, k: 7, stepB: "broadcast" }),
   gemmCase({ batch: 4, m: 64, n: 64, k: 64, stepC: "side by side" }),
   gemmCase({ batch: 6, m: 1, n: 257, k: 128, transB: true, stepA: "gap", stepB: "gap", stepC: "gap" }),
+  gemmCase({ batch: 3, m: 1, n: 36, k: 264, transB: true, stepA: "broadcast" }),
   gemmCase({ batch: 2, m: 33, n: 17, k: 2049, beta: 1 }),
   gemmCase({ batch: 3, m: 20, n: 24, k: 600, stepA: "broadcast", stepC: "gap", alpha: 0.5, beta: -1 }),
   gemmCase({ batch: 5, m: 9, n: 1900, k: 250, data: "uniform" }),

@@ -49,6 +49,7 @@ const largeCases: Readonly<Record<Product, readonly GemmCase[]>> = {
   gemm: finishedInTurn([
     gemmCase({ m: 130, n: 67, k: 300, transA: true, padC: 5, beta: 1 }),
     gemmCase({ m: 1, n: 1000, k: 513, transB: true }),
+    gemmCase({ m: 1, n: 132, k: 1032, transB: true }),
     gemmCase({ m: 33, n: 36, k: 2049, alpha: 0.5 }),
     gemmCase({ m: 5, n: 7, k: 4099, beta: -1 }),
     gemmCase({ m: 1000, n: 1, k: 513 }),

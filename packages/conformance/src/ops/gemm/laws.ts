@@ -30,6 +30,7 @@ const largeCases: readonly GemmCase[] = [
   gemmCase({ m: 130, n: 67, k: 300, transA: true, transB: true, padC: 5, beta: 1 }),
   gemmCase({ m: 1, n: 1000, k: 513 }),
   gemmCase({ m: 1, n: 1000, k: 513, transB: true }),
+  gemmCase({ m: 1, n: 132, k: 2056, transB: true, beta: 1 }),
   gemmCase({ m: 1000, n: 1, k: 513 }),
   gemmCase({ m: 1000, n: 1, k: 513, transA: true }),
   gemmCase({ m: 4, n: 515, k: 260, beta: 1 }),

@@ -19,7 +19,8 @@ export interface QuantizedCase {
   readonly block: QuantizedBlock;
   readonly scaleType: FloatType;
   readonly zeroPoints: boolean;
-  /** Default: no bias, no activation. */
+  /** Default: 0, no bias, no activation. */
+  readonly beta?: number;
   readonly bias?: boolean;
   readonly activation?: Activation;
   readonly placement: Placement;
@@ -67,12 +68,14 @@ export function quantizedCase(
 }
 
 /** The layout that the case describes, worked out here and not by the code under test. */
-export function shapeOf({ bits, block, m, n, k }: QuantizedCase, dtype: FloatType): QuantizedShape {
-  return { dtype, bits, block, m, n, k, blocks: Math.ceil(k / block) };
+export function shapeOf({ bits, block, m, n, k, beta = 0 }: QuantizedCase, dtype: FloatType): QuantizedShape {
+  return { dtype, bits, block, m, n, k, beta, blocks: Math.ceil(k / block) };
 }
 
 export interface QuantizedOperands extends StoredWeights {
   readonly a: Float64Array;
+  /** C before the call. */
+  readonly before: Float64Array;
   readonly bias: Float64Array | undefined;
 }
 
@@ -87,6 +90,7 @@ export function floatOperands(value: QuantizedCase, dtype: FloatType): Quantized
     a: draw(data, m * k, seed, dtype),
     scales: scales.map((scale) => (Math.abs(scale) < 2 ** -10 ? 1 : scale) * share),
     ...storedBytes(value, dtype),
+    before: value.beta ? draw(data, m * n, seed + 4, dtype) : unread(value),
     bias: value.bias ? draw(data, n, seed + 2, dtype) : undefined,
   };
 }
@@ -103,8 +107,14 @@ export function integerOperands(value: QuantizedCase, dtype: FloatType): Quantiz
     a: drawIntegers(limit, m * k, seed),
     scales: drawIntegers(scale, n * blocks, seed + 1),
     ...storedBytes(value, dtype),
+    before: value.beta ? drawIntegers(limit, m * n, seed + 4) : unread(value),
     bias: value.bias ? drawIntegers(limit, n, seed + 2) : undefined,
   };
+}
+
+/** C that must not be read. */
+function unread({ m, n }: QuantizedCase): Float64Array {
+  return new Float64Array(m * n).fill(Number.NaN);
 }
 
 /** B with any bytes, also past k; zero points of the range of its numbers. */
@@ -134,25 +144,25 @@ export async function run(
   operands: QuantizedOperands,
 ): Promise<Outcome> {
   const shape = shapeOf(value, dtype);
-  const { a, b, scales, zeroPoints, bias } = operands;
+  const { a, b, scales, zeroPoints, before, bias } = operands;
   const expected = collect((emit) =>
-    quantizedGemm(shape, a, dequantized(shape, operands), emit, numerics, bias),
+    quantizedGemm(shape, a, dequantized(shape, operands), before, emit, numerics, bias),
   );
-  const { m, n, k, bits, block, scaleType, activation } = value;
+  const { m, n, k, bits, block, scaleType, beta, activation } = value;
   const rest = {
     ...{ m, n, k },
     ...(bits === 4 ? {} : { bits }),
     ...(block === 32 ? {} : { block }),
     ...(scaleType === "f32" ? {} : { scaleType }),
+    ...(beta === undefined ? {} : { beta }),
     ...(activation === undefined ? {} : { activation }),
     ...given(dtype),
   };
-  const c = new Float64Array(m * n).fill(Number.NaN);
   const stored = {
     ...{ a, b, scales },
     ...(zeroPoints === undefined ? {} : { zeroPoints }),
     ...(bias === undefined ? {} : { bias }),
-    c,
+    c: before,
   };
   const got = await execute<"a" | "b" | "scales" | "c">({
     ...{ backend, dtype, placement: value.placement, output: "c", written: expected.places },

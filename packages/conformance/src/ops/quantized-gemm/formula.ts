@@ -7,7 +7,7 @@ import type { Emit, Evaluate } from "../operation.js";
 
 export type QuantizedShape = Pick<
   QuantizedGemmProblem<unknown>,
-  "dtype" | "bits" | "block" | "m" | "n" | "k" | "blocks"
+  "dtype" | "bits" | "block" | "m" | "n" | "k" | "blocks" | "beta"
 >;
 
 /** B, its scales and zero points as stored, each as numbers. */
@@ -35,12 +35,13 @@ export function dequantized(
 }
 
 /**
- * C = A W^T + bias. The magnitude of an element is |A| |W|^T + |bias|, with W as `weighed` has it.
+ * C = A W^T + beta C + bias. The magnitude of an element is |A| |W|^T + |beta| |C| + |bias|, with W as `weighed` has it.
  */
 export function quantizedGemm(
-  { dtype, m, n, k }: QuantizedShape,
+  { dtype, m, n, k, beta }: QuantizedShape,
   a: Float64Array,
   weights: Float64Array,
+  before: Float64Array,
   emit: Emit,
   numerics: Pick<Numerics, "subnormals"> | undefined,
   bias?: Float64Array,
@@ -55,8 +56,10 @@ export function quantizedGemm(
         sum += x * weights[column * k + p]!;
         magnitude += Math.abs(x) * weights2[column * k + p]!;
       }
+      // C is not read if beta is 0: a NaN there must not show.
+      const previous = beta === 0 ? 0 : beta * before[row * n + column]!;
       const offset = bias?.[column] ?? 0;
-      emit(row * n + column, sum + offset, magnitude + Math.abs(offset));
+      emit(row * n + column, sum + previous + offset, magnitude + Math.abs(previous) + Math.abs(offset));
     }
 }
 
@@ -76,28 +79,29 @@ function weighed(
 }
 
 /**
- * The bound of a sum of k products (`productSum`), with three more roundings of the weights (in f32), of their sum
- * and of the bias. For f16 data each weight may have been rounded to f16 before: 2^-10 of the magnitude, as WGSL
+ * The bound of a sum of k products (`productSum`), with five more roundings of the weights (in f32), of their sum, of
+ * beta C and its sum, and of the bias. For f16 data each weight may have been rounded to f16 before: 2^-10 of the magnitude, as WGSL
  * fixes no rounding mode.
  */
 export function boundOf(k: number, data: FloatType, numerics: Numerics): (stored: FloatType) => Tolerance {
   const share = { f32: 0, f16: 2 ** -10 }[data];
   return (stored) => {
-    const sum = productSum(k + 3, stored, numerics);
+    const sum = productSum(k + 5, stored, numerics);
     return (value, magnitude) => sum(value, magnitude) * (1 + share) + share * magnitude;
   };
 }
 
 export const evaluate: Evaluate<QuantizedGemmProblem<ReferenceMemory>> = (problem, memory, numerics) => {
-  const { dtype, scaleType, k, bias, activation, zeroPoints } = problem;
+  const { dtype, scaleType, k, beta, bias, activation, zeroPoints } = problem;
   const a = memory.read(problem.a, dtype);
   const weights = dequantized(problem, {
     b: memory.read(problem.b, "u8"),
     scales: memory.read(problem.scales, scaleType),
     zeroPoints: zeroPoints && memory.read(zeroPoints, "u8"),
   });
+  const before = beta === 0 ? new Float64Array(0) : memory.read(problem.c, dtype);
   const offset = bias && memory.read(bias, dtype);
   const bound = numerics && boundOf(k, dtype, numerics);
   const emit = finishing(memory.write(problem.c, dtype), activation, dtype, bound, numerics);
-  quantizedGemm(problem, a, weights, emit, numerics, offset);
+  quantizedGemm(problem, a, weights, before, emit, numerics, offset);
 };

@@ -1,4 +1,4 @@
-import { floatTypes, operations, type QuantizedGemmProblem } from "@backplane/core";
+import { type FloatType, floatTypes, operations, type QuantizedGemmProblem } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
@@ -39,7 +39,7 @@ const small: SmallCall = {
 const medium: Call = {
   operands: { a: 9 * 600, b: 72 * 19 * 16, scales: 72 * 19, c: 9 * 72 },
   types,
-  rest: { m: 9, n: 72, k: 600 },
+  rest: { m: 9, n: 72, k: 600, beta: 2 },
 };
 
 const poisoned: PoisonedCall = {
@@ -66,7 +66,7 @@ const timedOf = (
   m: number,
   k: number,
   n: number,
-  rest: { readonly bits?: number; readonly block?: number } = {},
+  rest: { readonly bits?: number; readonly block?: number; readonly dtype?: FloatType } = {},
   copyShare?: number,
 ): TimedCall => {
   const { bits = 4, block = 32 } = rest;
@@ -86,6 +86,8 @@ const timed: readonly TimedCall[] = [
   timedOf("large", 1, 4096, 11_008),
   timedOf("large", 8, 4096, 11_008),
   timedOf("large", 32, 4096, 11_008),
+  timedOf("large", 8, 4096, 11_008, { dtype: "f16" }),
+  timedOf("large", 32, 4096, 11_008, { dtype: "f16" }),
   timedOf("large", 1024, 1024, 1024),
   timedOf("large", 1, 4096, 11_008, { bits: 8, block: 128 }, 0.5),
 ];
@@ -95,10 +97,11 @@ const draft: Draw = (dice, limits, dtype) => {
   const n = dice.size(Math.min(limits.multiplications / m, 256));
   const k = dice.size(Math.min(limits.multiplications / m / n, 512));
   const [bits, block] = [dice.pick([4, 4, 8]), dice.pick([32, 64, 128])];
+  const beta = dice.next() < 0.5 ? dice.pick([1, -1, 0.5]) : undefined;
   const places = n * Math.ceil(k / block);
   const middle = 2 ** (bits - 1);
   return {
-    rest: { m, n, k, bits, block, dtype, scaleType: dtype },
+    rest: { m, n, k, bits, block, dtype, scaleType: dtype, ...(beta === undefined ? {} : { beta }) },
     inputs: {
       ...{ a: m * k, b: (places * block * bits) / 8, scales: places },
       ...(dice.next() < 0.5 ? { zeroPoints: places } : {}),
@@ -106,7 +109,12 @@ const draft: Draw = (dice, limits, dtype) => {
     types: { b: "u8", zeroPoints: "u8" },
     integers: { b: { low: 0, high: 255 }, zeroPoints: { low: middle - 1, high: middle + 1 } },
     outputs: { c: m * n },
-    range: ({ a, scales }) => within(k * magnitude(a!) * magnitude(scales!) * (middle + 1)),
+    keepsOutputs: beta !== undefined,
+    range: ({ a, scales, c }) =>
+      within(
+        k * magnitude(a!) * magnitude(scales!) * (middle + 1) +
+          (beta === undefined ? 0 : Math.abs(beta) * magnitude(c!)),
+      ),
   };
 };
 

@@ -10,7 +10,7 @@ import {
   quantizedBits,
   quantizedBlocks,
 } from "@backplane/core";
-import fc from "fast-check";
+import fc, { type Arbitrary } from "fast-check";
 import { oddPlacement } from "../../arbitraries/shapes.js";
 import { random } from "../../data.js";
 import { halfBits, storages } from "../../elements.js";
@@ -21,6 +21,7 @@ import type { Law, LawContext } from "../../law.js";
 import { measure } from "../../workspace.js";
 import { type Finish, finished, finishedInTurn, finishes, unlessEpilogue } from "../epilogue.js";
 import {
+  type CaseOptions,
   cases,
   checkExact,
   checkWithinBound,
@@ -187,6 +188,21 @@ const plainCases = cases({ zeroPoints: fc.constant(false), largest: 129 });
 
 const noSum = cases({ largest: 33 }).map((value): QuantizedCase => ({ ...value, k: 0, bias: true }));
 
+/** Cases that add to C; whole numbers stay whole. */
+const adding = (options?: CaseOptions): Arbitrary<QuantizedCase> =>
+  fc.tuple(cases(options), fc.constantFrom(1, -1, 2, 0)).map(([value, beta]) => ({ ...value, beta }));
+
+/** Few and many rows, results that pairs of f16 do not fill, a bias and an activation. C is the fourth operand. */
+const addingCases: readonly QuantizedCase[] = [
+  quantizedCase({ m: 1, n: 300, k: 256, beta: 1, placement: { before: [8, 0, 64, 2], shared: false } }),
+  quantizedCase({ m: 1, n: 34, k: 160, beta: -1, bits: 8 }),
+  quantizedCase({ m: 7, n: 31, k: 128, beta: 1, bias: true, activation: "silu" }),
+  quantizedCase({ m: 70, n: 40, k: 96, beta: 2, bias: true }),
+  quantizedCase({ m: 70, n: 33, k: 0, beta: 2, activation: "relu" }),
+  quantizedCase({ m: 2, n: 12, k: 0, beta: -1 }),
+  quantizedCase({ m: 2, n: 1, k: 2080, beta: 2, bias: true }),
+];
+
 export const quantizedGemmLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
@@ -237,6 +253,12 @@ function lawsFor(dtype: FloatType): readonly Law[] {
           measure(context, extentsOf(value), got, { ...plain.expected, values }, () => 0);
         }),
       ),
+    ),
+    law("adds to beta times C, exactly on whole numbers", (context) =>
+      context.forAll(adding({ largest: 129 }), (value) => checkExact(context, dtype, value)),
+    ),
+    law("adds to beta times C, within the error bound, before the epilogue", (context) =>
+      context.forEach(addingCases, (value) => checkWithinBound(context, dtype, value)),
     ),
     law("touches nothing but the elements of C", (context) =>
       context.forAll(cases({ placement: oddPlacement, largest: 129 }), (value) =>

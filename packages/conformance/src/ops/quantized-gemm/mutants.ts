@@ -22,6 +22,8 @@ function elsewhere(region: Place, dtype: "f32" | "f16" | "u8", place: (i: number
 const exactLaw = "quantizedGemm f32: is exact on whole numbers";
 const boundLaw = "quantizedGemm f32: stays within the error bound";
 const largeLaw = "quantizedGemm f32: is exact on whole numbers on larger shapes";
+const addsLaw = "quantizedGemm f32: adds to beta times C, exactly on whole numbers";
+const addsBoundLaw = "quantizedGemm f32: adds to beta times C, within the error bound, before the epilogue";
 const bringsBackLaw = "quantizedGemm f32: brings back the weights that fromGguf and quantize have stored";
 
 /** Defects of quantizedGemm. */
@@ -199,6 +201,37 @@ export const quantizedGemmMutants = ({ tampered, replaced }: Builder): readonly 
       tampered("quantizedGemm", (p) =>
         p.m === 1 && p.bias !== undefined ? { ...p, bias: mapped(p.bias, p.dtype, () => 0) } : p,
       ),
+  },
+  {
+    name: "adds all of C whatever beta is",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "Takes beta for a flag, as other operations have one.",
+    killedBy: [addsLaw, addsBoundLaw],
+    create: () => tampered("quantizedGemm", (p) => ({ ...p, beta: p.beta === 0 ? 0 : 1 })),
+  },
+  {
+    name: "forgets C if there is nothing to sum",
+    operation: "quantizedGemm",
+    defect: "edge",
+    description: "k = 0 leaves the bias alone.",
+    killedBy: [addsBoundLaw],
+    create: () => tampered("quantizedGemm", (p) => (p.k === 0 ? { ...p, beta: 0 } : p)),
+  },
+  {
+    name: "multiplies C by beta = 0",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "A NaN in C reaches the result.",
+    killedBy: [exactLaw, boundLaw],
+    create: () =>
+      replaced("quantizedGemm", (p, run) => {
+        const before = load(p.c, p.dtype);
+        run(p);
+        if (p.beta !== 0) return;
+        const store = storeInto(p.c, p.dtype);
+        for (const [i, value] of load(p.c, p.dtype).entries()) store(i, value + 0 * before[i]!);
+      }),
   },
   {
     name: "rounds scales in f32 to f16",

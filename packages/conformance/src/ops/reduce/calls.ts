@@ -1,5 +1,5 @@
 import { countUp, isIn } from "../../kit/values.js";
-import type { Call, PoisonedCall, RepeatedCall, SmallCall } from "../operation.js";
+import type { Call, PoisonedCall, RepeatedCall, SmallCall, TimedCall } from "../operation.js";
 
 export const small: SmallCall = {
   operands: { input: 12, output: 3 },
@@ -29,3 +29,21 @@ export const repeated: RepeatedCall = {
   inputs: { input: 2 ** 17 + 5 },
   outputs: { output: 1 },
 };
+
+/** Of logSumExp; the benchmark has its own for the others. */
+export const timed: readonly TimedCall[] = (
+  [
+    ["small", 1024, 1024],
+    ["large", 16_384, 4096],
+  ] as const
+).flatMap(([size, rows, columns]) =>
+  [1, 0].map(
+    (axis): TimedCall => ({
+      ...{ name: `logSumExp ${rows}x${columns} over axis ${axis}`, size },
+      operands: { input: rows * columns, output: axis === 1 ? rows : columns },
+      rest: { kind: "logSumExp", shape: [rows, columns], axes: [axis] },
+      // What is largest is known before the first exponential, so that the input is read twice.
+      copyShare: 0.4,
+    }),
+  ),
+);

@@ -30,6 +30,7 @@ export const draft: Draw = (dice, limits, dtype) => {
     range({ input }) {
       const bound = magnitude(input!);
       if (kind === "prod") return within(Math.max(bound, 1) ** reduced);
+      if (kind === "logSumExp") return within(bound + Math.log(reduced));
       return within(kind === "sum" ? bound * reduced : bound);
     },
   };

@@ -6,7 +6,6 @@ import {
   isTruthReduction,
   type NumberReduceKind,
   type ReducedType,
-  type ReduceKind,
   type ReduceProblem,
   type TruthReduceKind,
 } from "@backplane/core";
@@ -20,10 +19,14 @@ export type ReduceShape = Pick<ReduceProblem<unknown>, "dtype" | "kind" | "kept"
 
 /**
  * One element per place along the kept axes. The magnitude of an element is sum |input| for sum and
- * mean, and |value| otherwise. Sums and products of integers wrap around.
+ * mean, what `logSumExp` says, and |value| otherwise. Sums and products of integers wrap around.
  */
 export function reduce(shape: ReduceShape, input: Float64Array, emit: Emit): void {
   const { dtype, kind } = shape;
+  if (kind === "logSumExp") {
+    logSumExp(shape, input, emit);
+    return;
+  }
   const combine = combinerOf(kind, dtype);
   const places = offsets(shape.reduced);
   let index = 0;
@@ -40,9 +43,31 @@ export function reduce(shape: ReduceShape, input: Float64Array, emit: Emit): voi
   }
 }
 
+/** The magnitude is the mean of |x - m| with the weights e^x, where m is the largest x: what errors of e^(x - m) grow with. */
+function logSumExp({ kept, reduced }: ReduceShape, input: Float64Array, emit: Emit): void {
+  const places = offsets(reduced);
+  let index = 0;
+  for (const start of offsets(kept)) {
+    let largest = Number.NEGATIVE_INFINITY;
+    for (const place of places) largest = Math.max(largest, input[start + place]!);
+    let [sum, weighted] = [0, 0];
+    if (Number.isFinite(largest))
+      for (const place of places) {
+        const x = input[start + place]! - largest;
+        sum += Math.exp(x);
+        if (x > Number.NEGATIVE_INFINITY) weighted -= x * Math.exp(x);
+      }
+    const isNumber = Number.isFinite(largest);
+    emit(index++, isNumber ? largest + Math.log(sum) : largest, isNumber ? weighted / sum : 0);
+  }
+}
+
 type Combine = (a: number, b: number) => number;
 
-function combinerOf(kind: ReduceKind, dtype: ReducedType): Combine {
+/** Kinds that join one element after the other. */
+type FoldKind = Exclude<NumberReduceKind, "logSumExp">;
+
+function combinerOf(kind: FoldKind | TruthReduceKind, dtype: ReducedType): Combine {
   if (isTruthReduction(kind)) return truths[kind];
   return elementTypes[dtype].range === undefined
     ? combiners[kind]
@@ -54,7 +79,7 @@ const truths: Readonly<Record<TruthReduceKind, Combine>> = {
   all: (a, b) => (a !== 0 && b !== 0 ? 1 : 0),
 };
 
-const combiners: Readonly<Record<NumberReduceKind, Combine>> = {
+const combiners: Readonly<Record<FoldKind, Combine>> = {
   sum: (a, b) => a + b,
   mean: (a, b) => a + b,
   max: (a, b) => Math.max(a, b),
@@ -62,14 +87,9 @@ const combiners: Readonly<Record<NumberReduceKind, Combine>> = {
   prod: (a, b) => a * b,
 };
 
-function integerCombiner(kind: NumberReduceKind, dtype: IntegerType): Combine {
+function integerCombiner(kind: FoldKind, dtype: IntegerType): Combine {
   const { add, mul, max, min } = integerFunctions[dtype];
-  const all: Partial<Record<NumberReduceKind, Combine>> = {
-    sum: add,
-    prod: mul,
-    max,
-    min,
-  };
+  const all: Partial<Record<FoldKind, Combine>> = { sum: add, prod: mul, max, min };
   const combine = all[kind];
   if (combine === undefined) throw new Error(`there is no ${kind} of ${dtype}`);
   return combine;

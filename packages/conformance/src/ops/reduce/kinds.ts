@@ -1,7 +1,8 @@
 import { numberReduceKinds, type ReducedType, type ReduceKind, truthReduceKinds } from "@backplane/core";
 
-/** Whole numbers have no mean. */
-const integerKinds = numberReduceKinds.filter((kind) => kind !== "mean");
+/** Of floats alone. */
+const floatKinds: readonly ReduceKind[] = ["mean", "logSumExp"];
+const integerKinds = numberReduceKinds.filter((kind) => !floatKinds.includes(kind));
 
 /** The kinds that each element type has. */
 export const reduceKindsOf: Readonly<Record<ReducedType, readonly ReduceKind[]>> = {

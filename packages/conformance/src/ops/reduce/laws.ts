@@ -20,6 +20,7 @@ import {
 import { type Distribution, draw, drawIntegers, random, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { contiguousStrides, product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact, type Tolerance } from "../../tolerance.js";
@@ -188,13 +189,7 @@ export async function check(
 export const reduceLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: ReduceKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "reduce", name, operation: "reduce", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("reduce", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<ReduceKind>("reduce", dtype);
   const ofEach = (
     kinds: readonly ReduceKind[],
     name: (kind: ReduceKind) => string,
@@ -246,6 +241,24 @@ function lawsFor(dtype: FloatType): readonly Law[] {
       numberReduceKinds,
       (kind) => `of nothing is ${reduceIdentity[kind]}`,
       (context, kind) => context.forAll(emptyCases(kind), (value) => ofNothing(context, dtype, value)),
+    ),
+    law(
+      "logSumExp: of equal numbers is their logarithm more, however large they are",
+      "logSumExp",
+      (context) =>
+        context.forEach(
+          [-floatFormats[dtype].largest, -1000, 0, 100, 60_000, floatFormats[dtype].largest].flatMap((x) =>
+            [[null, [4096]] as const, [[0], [300, 5]] as const].map(([axes, shape]) => ({ x, axes, shape })),
+          ),
+          ({ x, axes, shape }) =>
+            check(
+              context,
+              dtype,
+              reduceCase({ kind: "logSumExp", shape, axes }),
+              new Float64Array(product(shape)).fill(roundTo(dtype, x)),
+            ),
+          { quick: 12 },
+        ),
     ),
     law("takes any number of axes", undefined, (context) =>
       context.forEach(

@@ -128,6 +128,29 @@ export const reduceMutants = ({ tampered, replaced, altered }: Builder): readonl
     create: () => tampered("reduce", (p) => ({ ...p, reduced: p.reduced.slice(-1) })),
   },
   {
+    name: "sums exponentials of numbers as they are",
+    operation: "reduce",
+    defect: "numerics",
+    description: "ln(sum of e^x) as it is written, which overflows from 89 on.",
+    killedBy: [
+      "reduce f32: logSumExp: of equal numbers is their logarithm more, however large they are",
+      "reduce f32: logSumExp: stays within the error bound",
+    ],
+    create: () => ofExponentials(replaced, (xs) => Math.log(Math.fround(sumOf(xs.map(Math.exp))))),
+  },
+  {
+    name: "forgets the largest number after the logarithm",
+    operation: "reduce",
+    defect: "numerics",
+    description: "The sum of e^(x - m) is found, and m is not added again.",
+    killedBy: ["reduce f32: logSumExp: stays within the error bound"],
+    create: () =>
+      ofExponentials(replaced, (xs) => {
+        const largest = Math.max(...xs);
+        return Math.log(sumOf(xs.map((x) => Math.exp(x - largest))));
+      }),
+  },
+  {
     name: "divides a mean by the whole count",
     operation: "reduce",
     defect: "numerics",
@@ -306,6 +329,23 @@ function misread(
     if (!isTruthReduction(p.kind)) return run(p);
     const values = load(p.input, p.dtype);
     run({ ...p, input: mapped(p.input, p.dtype, (x, i) => change(x, i, values)) });
+  });
+}
+
+const sumOf = (xs: readonly number[]): number => xs.reduce((total, x) => total + x, 0);
+
+/** logSumExp by another function of all numbers of a result. */
+function ofExponentials(
+  replaced: Builder["replaced"],
+  wrong: (xs: readonly number[]) => number,
+): ComputeBackend {
+  return replaced("reduce", (p, run) => {
+    if (p.kind !== "logSumExp") return run(p);
+    const values = load(p.input, p.dtype);
+    const store = storeInto(p.output, p.dtype);
+    const places = offsets(p.reduced);
+    for (const [i, start] of offsets(p.kept).entries())
+      store(i, wrong(places.map((place) => values[start + place]!)));
   });
 }
 

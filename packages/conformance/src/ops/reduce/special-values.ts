@@ -11,7 +11,7 @@ export function specialValues(dtype: FloatType): readonly Law[] {
   const half = storages[dtype].smallestNormal / 2;
   return [
     numericsLaw(dtype, "reduce", "gives NaN where one element is NaN", kept("nan"), async ({ backend }) => {
-      for (const kind of ["sum", "mean", "max", "min", "prod"] as const) {
+      for (const kind of ["sum", "mean", "max", "min", "prod", "logSumExp"] as const) {
         if (!backend.supports("reduce", { dtype, kind })) continue;
         for (const place of [0, 1, 16, 40]) {
           const input = new Array<number>(41).fill(1).with(place, nan);
@@ -35,6 +35,9 @@ export function specialValues(dtype: FloatType): readonly Law[] {
           ["max", [1, infinity, 2], infinity],
           ["min", [infinity, infinity, infinity], infinity],
           ["prod", [largest, -2, 2], -infinity],
+          ["logSumExp", [-infinity, -infinity, -infinity], -infinity],
+          ["logSumExp", [1, infinity, -infinity], infinity],
+          ["logSumExp", [-infinity, 3, -infinity], 3],
         ] as const;
         for (const [kind, input, expected] of cases) {
           if (!backend.supports("reduce", { dtype, kind })) continue;

@@ -196,14 +196,19 @@ export const copy: Operation<CopyArguments, CopyProblem<unknown>> = /* @__PURE__
           });
     const shape = read.extents("shape", args.shape);
     if (shape.length > mostAxes) read.fail("shape", `has ${shape.length} axes; allowed: at most ${mostAxes}`);
-    const inputStrides = read.strides("inputStrides", args.inputStrides, shape);
-    const outputStrides = read.strides("outputStrides", args.outputStrides, shape);
     const n = read.product("shape", shape);
-    const axes = mergeAxes(axesOf(shape, inputStrides, outputStrides));
-    if (n > 0) read.apart("outputStrides", axes, outputStrides);
-
-    const places = reachOf(shape, inputStrides);
-    const results = reachOf(shape, outputStrides);
+    const isRun = args.inputStrides === undefined && args.outputStrides === undefined;
+    let axes: readonly CopyAxis[] = n > 1 ? [{ extent: n, input: 1, output: 1 }] : none;
+    let places: Reach = { count: n, before: 0 };
+    let results = places;
+    if (!isRun) {
+      const inputStrides = read.strides("inputStrides", args.inputStrides, shape);
+      const outputStrides = read.strides("outputStrides", args.outputStrides, shape);
+      axes = mergeAxes(axesOf(shape, inputStrides, outputStrides));
+      if (n > 0) read.apart("outputStrides", axes, outputStrides);
+      places = reachOf(shape, inputStrides);
+      results = reachOf(shape, outputStrides);
+    }
     const input = read.region(binder, "input", args.input, places.count, dtype, places.before);
     const output = read.region(binder, "output", args.output, results.count, outputDtype, results.before);
     if (n === 0) return undefined;
@@ -234,8 +239,15 @@ interface CopyAxis {
   readonly output: number;
 }
 
-/** Returns the elements from the first to the last place, and how many of them come before element [0, ..., 0]. */
-function reachOf(shape: readonly number[], strides: readonly number[]) {
+const none: readonly CopyAxis[] = [];
+
+/** The elements from the first to the last place, and how many of them come before element [0, ..., 0]. */
+interface Reach {
+  readonly count: number;
+  readonly before: number;
+}
+
+function reachOf(shape: readonly number[], strides: readonly number[]): Reach {
   if (shape.includes(0)) return { count: 0, before: 0 };
   let [before, after] = [0, 0];
   for (let i = 0; i < shape.length; i++) {

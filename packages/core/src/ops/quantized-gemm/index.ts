@@ -1,4 +1,4 @@
-import type { FloatType } from "../../dtype.js";
+import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
@@ -26,7 +26,9 @@ const ownTable = {
   },
   /** One element for each column of C. */
   bias: { role: "reads", shape: "n", otherwise: "none", option: true },
-  c: { role: "writes", shape: "m x n" },
+  c: { role: "updates", shape: "m x n" },
+  /** Rounded to f32. 1 adds the product to C. */
+  beta: { role: "factor", default: 0 },
   /** Bits of a weight: 4 or 8. */
   bits: { role: "extent", default: 4 },
   /** Weights of a row that share a scale: 32, 64 or 128. */
@@ -41,19 +43,19 @@ const table = { ...ownTable, ...epilogueTable };
 /**
  * A product with weights of few bits (linear layers of language models). All matrices are contiguous, row by row:
  *
- *   C[i, j] = activation(sum over p of A[i, p] * W[j, p] + bias[j])
+ *   C[i, j] = activation(sum over p of A[i, p] * W[j, p] + beta * C[i, j] + bias[j])
  *   W[j, p] = scales[j, p / block] * (q[j, p] - zeroPoints[j, p / block])
  *
  * where q is the unsigned number of 4 or 8 bits that B stores, and p / block is rounded down. `fromGguf` makes such
  * operands, and so does `quantize`, which is both an operation and a function for weights in host memory. Sums are
  * accumulated in f32. With dtype f16 a weight may be rounded to f16 before it is multiplied, so that it should be in the
- * range of f16. k = 0 leaves activation(bias).
+ * range of f16. beta = 0 never reads C. k = 0 leaves activation(beta * C + bias).
  *
  * C may not overlap any input.
  */
 export interface QuantizedGemmArguments extends ArgumentsOf<typeof ownTable>, EpilogueArguments {}
 
-/** m and n are at least 1. k is 0 only if there is a bias; then A, B, the scales and zero points are empty. */
+/** m and n are at least 1. k is 0 only if beta is not 0 or there is a bias; then A, B, the scales and zero points are empty. */
 export interface QuantizedGemmProblem<Memory> {
   readonly dtype: FloatType;
   readonly scaleType: FloatType;
@@ -70,6 +72,7 @@ export interface QuantizedGemmProblem<Memory> {
   /** Undefined: 2^(bits - 1). */
   readonly zeroPoints: Region<Memory> | undefined;
   readonly bias: Region<Memory> | undefined;
+  readonly beta: number;
   readonly activation: Activation | undefined;
   /** Disjoint from all inputs. */
   readonly c: Region<Memory>;
@@ -96,6 +99,7 @@ export const quantizedGemm: Operation<
     const k = read.extent("k", args.k);
     const bits = checkedBits(read, read.extent("bits", args.bits, ownTable.bits.default));
     const block = checkedBlock(read, read.extent("block", args.block, ownTable.block.default));
+    const beta = read.factor("beta", args.beta, ownTable.beta.default);
     const activation = read.choice("activation", args.activation, activations);
     const count = read.product("c", [m, n]);
     // Without results, or with nothing to sum, the inputs are checked as handles but not as regions.
@@ -118,7 +122,7 @@ export const quantizedGemm: Operation<
     if (bias !== undefined) read.disjoint(output, { argument: "bias", region: bias });
     if (count === 0) return undefined;
     // Every activation of 0 is 0.
-    if (k === 0 && bias === undefined) return new Fill(c, 0, dtype);
+    if (k === 0 && bias === undefined && beta === 0) return new Fill(c, 0, dtype);
     return {
       dtype,
       scaleType,
@@ -133,12 +137,18 @@ export const quantizedGemm: Operation<
       scales,
       zeroPoints,
       bias,
+      beta,
       activation,
       c,
     };
   },
 
   flops: ({ m, n, k, activation }) => m * n * (2 * k + (activation === undefined ? 0 : 1)),
+  bytes({ dtype, m, n, beta, a, b, scales, zeroPoints, bias }) {
+    const results = m * n * dtypeBytes[dtype] * (beta === 0 ? 1 : 2);
+    const weights = b.byteLength + scales.byteLength + (zeroPoints?.byteLength ?? 0);
+    return a.byteLength + weights + (bias?.byteLength ?? 0) + results;
+  },
 });
 
 export {

@@ -13,6 +13,7 @@ const table = {
       max: "the largest x",
       min: "the smallest x",
       prod: "product of x",
+      logSumExp: "ln(sum of e^x), which does not overflow on the way",
       any: "whether any x is true (u8): 1 or 0",
       all: "whether every x is true (u8): 1 or 0",
     },
@@ -30,8 +31,9 @@ const table = {
 /**
  * output[kept indices] = kind over the reduced indices of input[all indices].
  *
- * Over an empty axis: sum 0, prod 1, mean NaN, max -Infinity, min +Infinity. Integers wrap around, and their
- * max and min over an empty axis are the least and the largest of the type.
+ * Over an empty axis: sum 0, prod 1, mean NaN, max and logSumExp -Infinity, min +Infinity. Integers wrap around,
+ * and their max and min over an empty axis are the least and the largest of the type. mean and logSumExp are of
+ * floats.
  *
  * any and all are of truth values (u8): 0 is false and anything else true, and results are 0 or 1. Over an empty
  * axis any is 0 and all is 1.
@@ -65,16 +67,17 @@ export const reduceIdentity: Readonly<Record<ReduceKind, number>> = {
   max: Number.NEGATIVE_INFINITY,
   min: Number.POSITIVE_INFINITY,
   prod: 1,
+  logSumExp: Number.NEGATIVE_INFINITY,
   any: 0,
   all: 1,
 };
 
-/** The result of a reduction over no elements. Integers have no mean of nothing; it is 0. */
+/** The result of a reduction over no elements. Integers have neither mean nor logSumExp of nothing; they are 0. */
 export function identityOf(kind: ReduceKind, dtype: DType): number {
   const { range } = elementTypes[dtype];
   if (range === undefined) return reduceIdentity[kind];
   const [least, largest] = range;
-  return { ...reduceIdentity, mean: 0, max: least, min: largest }[kind];
+  return { ...reduceIdentity, mean: 0, logSumExp: 0, max: least, min: largest }[kind];
 }
 
 /** Element types of reductions; u8 is that of truth values. */
