@@ -1,4 +1,5 @@
 import { BackendError, toBackendError } from "@backplane/core";
+import { copyBytes } from "./host-copy.js";
 import { type DeviceMemory, type MemoryPool, type PendingRead, roundedCapacity } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -27,8 +28,8 @@ export interface ReadbackOptions {
 }
 
 /**
- * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is full, or
- * that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile they hold on to the
+ * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is full or commands are
+ * held back, or that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile they hold on to the
  * buffer: a call that is about to write to it makes them copy the rest at once, to another buffer of the device
  * (`PendingRead.detach`). So a read costs device memory only if its source is overwritten before it has arrived.
  */
@@ -57,16 +58,16 @@ export class Readback {
 
   /** Fills `destination` from a buffer as all commands before this one leave it. Any byte offset. */
   read(destination: Uint8Array<ArrayBufferLike>, source: DeviceMemory, byteOffset: number): Promise<void> {
+    const { pool, recorder, queue } = this.#options;
+    // Promised zeros have to be there before anybody asks whether something writes or waits.
+    recorder.touch(source);
     const length = wordsAround(byteOffset, byteOffset + destination.byteLength).length;
-    if (length <= PIECE_BYTES && this.#line.size === 0 && this.#hasRoom(length))
-      return this.#fetch(destination, source, byteOffset);
+    const isShort = length <= PIECE_BYTES && this.#line.size === 0 && this.#hasRoom(length);
+    if (isShort && !queue.isHolding) return this.#fetch(destination, source, byteOffset);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      const { pool, recorder } = this.#options;
-      // Promised zeros have to be there before anybody asks whether something writes.
-      recorder.touch(source);
       this.#line.add(new LongRead({ destination, source, byteOffset, pool, recorder, resolve, reject }));
-      this.#advance();
+      this.advance();
     });
   }
 
@@ -107,8 +108,9 @@ export class Readback {
     this.#busy.clear();
   }
 
-  /** Requests as many pieces of the reads in line as there is room for. */
-  #advance(): void {
+  /** Requests as many pieces of the reads in line as there is room for, once the commands before them are submitted. */
+  advance(): void {
+    if (this.#options.queue.isHolding) return;
     for (const read of this.#line) {
       while (!read.isAskedFor) {
         const { destination, source, byteOffset } = read.nextPiece();
@@ -137,7 +139,7 @@ export class Readback {
       staging.destroy();
       throw toBackendError(error, "DEVICE_ERROR", "copyDtoH");
     } finally {
-      this.#advance();
+      this.advance();
     }
   }
 
@@ -169,7 +171,7 @@ export class Readback {
       throw fault;
     }
     const bytes = new Uint8Array(staging.getMappedRange(0, length));
-    destination.set(bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
+    copyBytes(destination, bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
     staging.unmap();
   }
 
