@@ -1,5 +1,4 @@
 import { BackendError, toBackendError } from "@backplane/core";
-import { copyBytes } from "./host-copy.js";
 import { type DeviceMemory, type MemoryPool, type PendingRead, roundedCapacity } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -171,7 +170,7 @@ export class Readback {
       throw fault;
     }
     const bytes = new Uint8Array(staging.getMappedRange(0, length));
-    copyBytes(destination, bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
+    destination.set(bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
     staging.unmap();
   }
 
