@@ -239,8 +239,12 @@ describe("webgpu attentionGradient", () => {
         for (const mask of [undefined, ...maskTypes])
           for (const window of [false, true]) {
             const hiding = mask === undefined && !window ? undefined : { mask, window };
-            for (const side of ["keys", "queries"] as const) {
-              const form = { side, dtype: "f16" as const, vector: true, columns, hiding };
+            for (const [side, keeps] of [
+              ["keys", false],
+              ["keys", true],
+              ["queries", false],
+            ] as const) {
+              const form = { side, dtype: "f16" as const, vector: true, columns, hiding, keeps };
               const { name, source } = gradientProgram(tile, form);
               const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
               const found = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`);

@@ -394,7 +394,8 @@ describe("webgpu attention", () => {
         for (const run of [undefined, inTwoParts]) {
           await check(device(), { ...shape, dtype }, decoding, features, run);
           assert.include(device().programs[0], "attention_decode");
-          const isWhole = shape.keyLength === 1 || (run === undefined && shape.keyLength <= 512);
+          const isWhole =
+            shape.keyLength === 1 || (run === undefined && shape.keyLength * shape.headSize <= 20_480);
           assert.equal(device().programs[0]!.includes("_whole"), isWhole && shape.logs !== true);
         }
       for (const shape of thinHidingShapes)
