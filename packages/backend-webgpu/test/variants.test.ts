@@ -42,6 +42,7 @@ const needMore = [
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
+  "tiled_128x64x16_kept",
   "tiled_128x64x16",
   "tiled_64x64x16",
   "tiled_32x32x32",
