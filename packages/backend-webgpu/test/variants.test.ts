@@ -44,6 +44,7 @@ const needMore = [
   "tiled_16x32x32",
   "tiled_128x64x16_kept",
   "tiled_128x64x16",
+  "tiled_64x64x16_kept",
   "tiled_64x64x16",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
