@@ -247,9 +247,8 @@ function programFor(
       ...{ logs, hiding, apart },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  // Parts do not know how many keys a mask leaves a row in others.
-  if (keyLength < ROUGH_KEYS || (hiding?.mask !== undefined && isSplit)) weights = "fine";
-  else if (hiding?.mask !== undefined) weights = "counted";
+  // Nobody knows how many keys a mask leaves a row.
+  if (keyLength < ROUGH_KEYS || hiding?.mask !== undefined) weights = "fine";
   else if (visible >= keyLength - 1 && hiding === undefined) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,

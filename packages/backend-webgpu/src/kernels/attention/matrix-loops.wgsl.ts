@@ -108,7 +108,7 @@ function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFin
     if (keyBase + KEYS > seenByAll) {
 ${share.fours((i, j, q) => `      score_${i}_${j}_${q} = select(vec4f(UNSEEN), score_${i}_${j}_${q}, ${share.isSeen(i, j, q, "keyBase")});`)}
     }
-${form.weights === "counted" && !isFine ? `${share.fours((i, j, q) => `    hidden_${i} += select(vec4u(), vec4u(1u), ${share.hides(i, j, q)});`)}\n` : ""}${share.rows((i) => `    high_${i} = max(high_${i}, ${share.highest(i)});`)}
+${share.rows((i) => `    high_${i} = max(high_${i}, ${share.highest(i)});`)}
 ${share.fours((i, j, q) => `    score_${i}_${j}_${q} = exp2(score_${i}_${j}_${q});\n    total_${i} += score_${i}_${j}_${q};`)}
 ${isFine ? fine : rough}`;
 }
@@ -162,7 +162,7 @@ function keysText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: 
 ${share.rows((i) => `  reference_${i} = first_${i} - headroom;`)}
   var again = false;
   loop {
-${form.weights === "counted" && !isFine ? `${share.rows((i) => `    hidden_${i} = vec4u();`)}\n` : ""}${stage.fetch("k", "keyStart")}
+${stage.fetch("k", "keyStart")}
 ${separate ? storedKeys : ""}
   for (var keyBase = keyStart; keyBase < keyEnd; keyBase += KEYS) {
 ${separate ? "" : storedKeys}
@@ -187,51 +187,16 @@ ${lines(blocks.rows, (i) => lines(blocks.out, (j) => `    out_${i}_${j} = zero;`
   }`;
 }
 
-/** Rows of a workgroup that may see this few keys at most, whatever a mask hides. */
+/** Whether a row of the workgroup may see few keys. */
 function isFew(hiding: Hiding | undefined): string {
   const seen = "seen_until(firstQuery, parameters.key_length)";
   const older = hiding?.window ? ` < ${ROUGH_KEYS}u + seen_since(lastQuery)` : ` < ${ROUGH_KEYS}u`;
   return `${seen}${older}`;
 }
 
-/**
- * Rough weights, and fine ones instead if a mask turns out to leave some row few keys. What it hides beyond those that a row
- * sees at all may count too.
- */
-function countedText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
-  const { blocks } = attentionLayout(tile, form.columns);
-  const share = shares(tile, form);
-  const older = (i: number) => (form.hiding?.window ? ` + since_${i}` : "");
-  const few = (i: number) =>
-    `(row_high_${i} > LOWEST && f32(seen_${i}) < ${ROUGH_KEYS}.0 + row_hidden_${i} && ownBase + ${share.row(i)} < parameters.rows)`;
-  return `  var isFine = ${isFew(form.hiding)};
-  if (!isFine) {
-${share.rows((i) => `    var hidden_${i} = vec4u(); // keys that the mask hides from a row`)}
-${keysText(tile, form, false)}
-${share.rows(
-  (i) => `    var row_hidden_${i} = add_up(vec4f(hidden_${i}));
-    row_hidden_${i} += subgroupShuffleXor(row_hidden_${i}, 1u);
-    row_hidden_${i} += f32(0u${older(i)});
-    var row_high_${i} = greatest(high_${i});
-    row_high_${i} = max(row_high_${i}, subgroupShuffleXor(row_high_${i}, 1u));`,
-)}
-    let anyFew = subgroupAny(${share.any(few)});
-${agreedText(tile, "anyFew", "fewKept")}
-    isFine = fewKept;
-    if (isFine) {
-${share.rows((i) => `      total_${i} = vec4f();\n      high_${i} = vec4f(UNSEEN);`)}
-${lines(blocks.rows, (i) => lines(blocks.out, (j) => `      out_${i}_${j} = zero;`))}
-    }
-  }
-  if (isFine) {
-${keysText(tile, form, true)}
-  }`;
-}
-
 /** The loops over all keys. */
 export function allKeysText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const { weights, hiding } = form;
-  if (weights === "counted") return countedText(tile, form);
   if (weights !== "mixed") return keysText(tile, form, weights === "fine");
   return `  if (${isFew(hiding)}) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }`;
 }

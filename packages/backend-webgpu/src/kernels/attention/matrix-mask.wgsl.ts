@@ -98,7 +98,7 @@ const texts: Readonly<Record<MaskType, MaskText>> = {
   },
 };
 
-/** The q-th four elements of a run, as `masked` and `hides` take them. */
+/** The q-th four elements of a run, as `masked` takes them. */
 export function maskFour(dtype: MaskType, names: readonly string[], q: number): string {
   return texts[dtype].four(names, q);
 }

@@ -23,7 +23,6 @@ export interface MatrixShares {
   isSince(i: number, j: number, q: number, keyBase: string): string;
   maskReads(keyBase: string): string;
   masked(i: number, j: number, q: number, score: string): string;
-  hides(i: number, j: number, q: number): string;
   any(text: (i: number) => string): string;
   highest(i: number): string;
 }
@@ -74,7 +73,6 @@ export function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm): Ma
       );
     },
     masked: (i: number, j: number, q: number, score: string) => `masked(${score}, ${maskWords(i, j, q)})`,
-    hides: (i: number, j: number, q: number) => `hides(${maskWords(i, j, q)})`,
     any: (text: (i: number) => string) =>
       Array.from({ length: blocks.weights }, (_, i) => text(i)).join(" || "),
     highest: (i: number) =>

@@ -28,10 +28,9 @@ export interface AttentionMatrixForm {
   readonly whole: boolean;
   /**
    * Weights are f16 numbers, `rough`, or sums of two, `fine`. `mixed`: fine in workgroups with a row that
-   * sees less than `ROUGH_KEYS` keys. `counted`: the same where a mask hides keys, which are counted on the way; not with
-   * `parts`.
+   * sees less than `ROUGH_KEYS` keys.
    */
-  readonly weights: "rough" | "fine" | "mixed" | "counted";
+  readonly weights: "rough" | "fine" | "mixed";
   /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
   readonly results: "halves" | "parts";
   /** Whether the logarithms of the sums are stored; not with `parts`. Default: false. */
