@@ -307,8 +307,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   /**
-   * Shared memory stays where it is when it grows, any other only until the next call. The first touch of new memory takes the system longer than a copy: so
-   * workers touch it first, several at a time.
+   * Shared memory stays where it is when it grows; views of other memory are detached. The first touch of new memory takes the
+   * system longer than a copy: so workers, if there are any, touch it first, several at a time.
    */
   hostBytes(
     { memory, byteOffset, byteLength }: Region<CpuAllocation>,
@@ -316,9 +316,9 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   ): Uint8Array<ArrayBufferLike> | undefined {
     const device = this.#open();
     const { buffer } = device.memory;
-    if (buffer instanceof ArrayBuffer && isWritten) return undefined;
     const end = byteOffset + byteLength;
-    if (isWritten && byteOffset <= memory.touchedBytes && end > memory.touchedBytes) {
+    const hasWorkers = !(buffer instanceof ArrayBuffer);
+    if (hasWorkers && isWritten && byteOffset <= memory.touchedBytes && end > memory.touchedBytes) {
       const first = memory.touchedBytes;
       device.queue.enqueue(planTouch({ memory, byteOffset: first, byteLength: end - first }));
       memory.touchedBytes = end;

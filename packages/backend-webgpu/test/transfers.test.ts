@@ -189,4 +189,17 @@ describe("webgpu transfers", () => {
     assertSame(await next, content.subarray(1), "the next read");
     await driver.close();
   });
+
+  it("serves the reads behind one whose destination is gone", async () => {
+    const own = await TestDevice.open();
+    const content = pattern(LONG, 9);
+    const memory = own.upload(content);
+    const gone = new Uint8Array(LONG);
+    const first = own.driver.read(gone, memory, 0);
+    const next = own.download(memory, 0, LONG);
+    structuredClone(gone.buffer, { transfer: [gone.buffer] });
+    assert.equal(await codeOf(first), "DEVICE_ERROR");
+    assertSame(await next, content, "the next read");
+    await own.close();
+  });
 });

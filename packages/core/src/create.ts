@@ -350,7 +350,14 @@ export class CreatedBackend<Memory>
     if (ask() === undefined) return false;
     await this.#moving(allocation, async () => {
       await this.synchronize();
-      await use(ask()!);
+      for (let bytes = ask()!; ; bytes = ask()!) {
+        try {
+          return await use(bytes);
+        } catch (error) {
+          // Memory that was elsewhere at the end is written again where it is.
+          if (bytes.byteLength === byteLength || this.state !== "open") throw error;
+        }
+      }
     });
     return true;
   }

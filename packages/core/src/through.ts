@@ -16,8 +16,9 @@ export interface RunsThrough {
 export interface MovesDirectly {
   /**
    * Passes on the bytes of a place as `BackendDriver.hostBytes` returns them, when everything enqueued so far has finished.
-   * Those of shared memory keep their place until the promise of `use` settles, even if the handle is freed. Returns false, and has called
-   * nothing, if there are none.
+   * They keep their place until the promise of `use` settles, even if the handle is freed. If memory that is not shared
+   * has moved meanwhile, so that the view is detached and `use` has failed, it is called again. Returns false, and has
+   * called nothing, if there are none.
    */
   withHostBytes(
     place: DeviceSlice,

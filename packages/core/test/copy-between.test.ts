@@ -123,6 +123,25 @@ describe("copyBetween", () => {
     for (const each of [host, device]) await each.backend.dispose();
   });
 
+  it("reads again into memory that has moved meanwhile", async () => {
+    const [host, device] = [await openFake(), await openFake()];
+    let buffer = new ArrayBuffer(8);
+    Object.assign(host.driver, {
+      hostBytes: ({ byteOffset, byteLength }: Region<FakeMemory>) =>
+        new Uint8Array(buffer, byteOffset, byteLength),
+    });
+    const [a, there] = [host.backend.alloc(8), device.backend.alloc(4)];
+    device.backend.copyHtoD(there, Uint8Array.of(1, 2, 3, 4));
+    let reads = 0;
+    device.driver.reading = async () => {
+      if (reads++ === 0) buffer = structuredClone(buffer, { transfer: [buffer] });
+    };
+    await copyBetween(device.backend, there, host.backend, { handle: a, byteOffset: 2 }, 4);
+    assert.deepEqual([...new Uint8Array(buffer)], [0, 0, 1, 2, 3, 4, 0, 0]);
+    assert.equal(reads, 2);
+    for (const { backend } of [host, device]) await backend.dispose();
+  });
+
   it("hands bytes that stay as they are to drivers that can wait for them", async () => {
     const [host, device] = [await openFake(), await openFake()];
     let shared = new Uint8Array(new SharedArrayBuffer(4));

@@ -1,5 +1,4 @@
 import { BackendError, toBackendError } from "@backplane/core";
-import { copyBytes } from "./host-copy.js";
 import { type DeviceMemory, type MemoryPool, type PendingRead, roundedCapacity } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -112,15 +111,21 @@ export class Readback {
   advance(): void {
     if (this.#options.queue.isHolding) return;
     for (const read of this.#line) {
-      while (!read.isAskedFor) {
-        const { destination, source, byteOffset } = read.nextPiece();
-        if (!this.#hasRoom(wordsAround(byteOffset, byteOffset + destination.byteLength).length)) return;
-        read.ask(this.#fetch(destination, source, byteOffset), (error) => {
-          this.#line.delete(read);
-          read.fail(error);
-        });
+      const onFailure = (error: unknown): void => {
+        this.#line.delete(read);
+        read.fail(toBackendError(error, "DEVICE_ERROR", "copyDtoH"));
+      };
+      try {
+        while (!read.isAskedFor) {
+          const { destination, source, byteOffset } = read.nextPiece();
+          if (!this.#hasRoom(wordsAround(byteOffset, byteOffset + destination.byteLength).length)) return;
+          read.ask(this.#fetch(destination, source, byteOffset), onFailure);
+        }
+        this.#line.delete(read);
+      } catch (error) {
+        // The destination was detached meanwhile. Others are behind it.
+        onFailure(error);
       }
-      this.#line.delete(read);
     }
   }
 
@@ -171,7 +176,7 @@ export class Readback {
       throw fault;
     }
     const bytes = new Uint8Array(staging.getMappedRange(0, length));
-    copyBytes(destination, bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
+    destination.set(bytes.subarray(byteOffset - start, byteOffset - start + destination.byteLength));
     staging.unmap();
   }
 
@@ -214,6 +219,8 @@ interface LongReadOptions {
 /** A read that takes its bytes in pieces. It holds on to its source until it has asked for them all. */
 class LongRead implements PendingRead {
   readonly #options: LongReadOptions;
+  /** Bytes of the destination, which may be detached or shortened later. */
+  readonly #length: number;
   #source: DeviceMemory;
   /** The place of byte 0 of the destination in the source; below 0 if that byte is already taken. */
   #byteOffset: number;
@@ -224,20 +231,23 @@ class LongRead implements PendingRead {
 
   constructor(options: LongReadOptions) {
     this.#options = options;
+    this.#length = options.destination.byteLength;
     this.#source = options.source;
     this.#byteOffset = options.byteOffset;
     this.#source.pendingReads.add(this);
   }
 
   get isAskedFor(): boolean {
-    return this.#isDone || this.#next === this.#options.destination.byteLength;
+    return this.#isDone || this.#next === this.#length;
   }
 
   /** Pieces end at multiples of a piece from the first word, so that all but the first start with a word. */
   nextPiece(): { destination: Uint8Array<ArrayBufferLike>; source: DeviceMemory; byteOffset: number } {
     const { destination } = this.#options;
+    if (destination.byteLength !== this.#length)
+      throw new BackendError("DEVICE_ERROR", "copyDtoH: the destination was detached or shortened meanwhile");
     const byteOffset = this.#byteOffset + this.#next;
-    const length = Math.min(PIECE_BYTES - (byteOffset % 4), destination.byteLength - this.#next);
+    const length = Math.min(PIECE_BYTES - (byteOffset % 4), this.#length - this.#next);
     return {
       destination: destination.subarray(this.#next, this.#next + length),
       source: this.#source,
@@ -246,7 +256,7 @@ class LongRead implements PendingRead {
   }
 
   /** `piece` brings the piece that `nextPiece` named. */
-  ask(piece: Promise<void>, onFailure: (error: BackendError) => void): void {
+  ask(piece: Promise<void>, onFailure: (error: unknown) => void): void {
     this.#next += this.nextPiece().destination.byteLength;
     this.#pending++;
     if (this.isAskedFor) this.#options.pool.letGo(this.#source, this);
@@ -266,11 +276,11 @@ class LongRead implements PendingRead {
   }
 
   detach(): void {
-    const { destination, pool, recorder } = this.#options;
+    const { pool, recorder } = this.#options;
     // The device copies whole blocks fastest, and buffers consist of whole blocks.
     const first = this.#byteOffset + this.#next;
     const start = first - (first % 16);
-    const byteLength = Math.ceil((this.#byteOffset + destination.byteLength - start) / 16) * 16;
+    const byteLength = Math.ceil((this.#byteOffset + this.#length - start) / 16) * 16;
     const snapshot = pool.acquire(byteLength, false);
     recorder.copy(
       { memory: snapshot, byteOffset: 0, byteLength },

@@ -1,4 +1,3 @@
-import { copyBytes } from "./host-copy.js";
 import type { DeviceMemory } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -64,7 +63,7 @@ export class StagedUploads {
         while (queue.isHolding) await guard(queue.released());
         const piece = source.subarray(start, start + PIECE_BYTES);
         const { buffer } = staging;
-        copyBytes(new Uint8Array(buffer.getMappedRange(0, piece.byteLength)), piece);
+        new Uint8Array(buffer.getMappedRange(0, piece.byteLength)).set(piece);
         buffer.unmap();
         enter();
         recorder.touch(destination);

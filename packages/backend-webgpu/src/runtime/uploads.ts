@@ -1,5 +1,3 @@
-import { copyBytes } from "./host-copy.js";
-
 /**
  * Most bytes to upload between two submits. `writeBuffer` stages its bytes in a ring of 4 MiB (in Dawn, and
  * so in Chromium), takes new memory if that is full, and looks for what the device has read only when
@@ -49,7 +47,7 @@ export class Uploads {
     const isPlain = buffer instanceof ArrayBuffer && !(buffer as { resizable?: boolean }).resizable;
     if (isPlain) return bytes as Uint8Array<ArrayBuffer>;
     this.#bounce ??= new Uint8Array(UNSUBMITTED_BYTES);
-    copyBytes(this.#bounce, bytes);
+    this.#bounce.set(bytes);
     return this.#bounce.subarray(0, bytes.byteLength);
   }
 }
