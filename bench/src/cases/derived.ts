@@ -68,6 +68,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
     below,
     copyShare,
     elementwise,
+    parts = { count: 1, rest: {} },
   } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
@@ -85,7 +86,7 @@ function derived(call: (typeof timedCalls)[number]): Case {
     goals[`${operation} ${name}`] ??
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
   const dtype = (rest.dtype ?? "f32") as FloatType;
-  let evaluated: ReturnType<typeof evaluateCall> | undefined;
+  const evaluated = new Map<number, ReturnType<typeof evaluateCall>>();
   return operationCase<OperationName>({
     ...{ name, operation, inputs, dtype, problem: { ...rest } },
     output: {
@@ -107,24 +108,36 @@ function derived(call: (typeof timedCalls)[number]): Case {
         ]!;
         return { value: alone.values[0]!, tolerance: alone.tolerances[0]! };
       }
-      // All of it at once, when the first element is asked for.
-      evaluated ??= evaluateCall(
-        operation,
-        rest,
-        Object.fromEntries(
-          read.map(([input, count]) => [input, Float64Array.from(data[input]!.toArray(count))]),
-        ),
-        outputs,
-      );
-      const { values, tolerances } = evaluated[output]!;
+      // All of a part at once, when its first element is asked for.
       const place = results?.place(index) ?? index;
-      return { value: values[place]!, tolerance: tolerances[place]! };
+      const resultsOfPart = elements! / parts.count;
+      const part = Math.floor(place / resultsOfPart);
+      if (!evaluated.has(part))
+        evaluated.set(
+          part,
+          evaluateCall(
+            operation,
+            { ...rest, ...parts.rest },
+            Object.fromEntries(
+              read.map(([input, all]) => [input, partOf(data[input]!, part, all / parts.count)]),
+            ),
+            outputs,
+          ),
+        );
+      const { values, tolerances } = evaluated.get(part)![output]!;
+      const own = place - part * resultsOfPart;
+      return { value: values[own]!, tolerance: tolerances[own]! };
     },
     ...(below === undefined ? {} : { below }),
     bytes: Object.keys(inputs).filter((input) => types?.[input] === "u8"),
     wide: Object.keys(inputs).filter((input) => types?.[input] === "f32"),
     ...(goal === undefined ? {} : { goal }),
   });
+}
+
+function partOf(data: Inputs[string], part: number, count: number): Float64Array {
+  if (part === 0) return Float64Array.from(data.toArray(count));
+  return Float64Array.from({ length: count }, (_, i) => data.at(part * count + i));
 }
 
 /** The arguments of a call, with the entries of each list gathered in it. */

@@ -17,8 +17,10 @@ import { gradientProgram } from "#src/kernels/attention-gradient/gradient.wgsl.j
 import { attentionGradient } from "#src/kernels/attention-gradient/index.js";
 import { gradientMatrixProgram } from "#src/kernels/attention-gradient/matrices.wgsl.js";
 import { type GradientMatrixTile, gradientMatrixName } from "#src/kernels/attention-gradient/matrix-tile.js";
+import { queriesProgram } from "#src/kernels/attention-gradient/queries.wgsl.js";
 import { type GradientShape, gradientVariants } from "#src/kernels/attention-gradient/variants.js";
 import { selectVariant } from "#src/kernels/variant.js";
+import type { Program } from "#src/program/index.js";
 import type { KernelContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";
@@ -208,6 +210,18 @@ describe("webgpu attentionGradient", () => {
     for (const shape of fewShapes) await check(device(), { ...shape, dtype: "f16" }, smallest);
   });
 
+  it("keeps S of some heads after the others, with masks and windows", async () => {
+    const shape: Case = { ...hidingShapes[2]!, batch: 3, mask: "f16", oldest: -20 };
+    // Room for S of two heads of the three.
+    const features = (real: DeviceFeatures) => {
+      const bytes = 2 * 192 * 140 * 4 + 1000;
+      return { ...real, limits: { ...real.limits, maxStorageBufferBindingSize: bytes } };
+    };
+    await check(device(), shape, "tiled_64x64x16_kept", features);
+    const sums = device().programs.filter((program) => program.startsWith("attention_gradient_sums"));
+    assert.lengthOf(sums, 2, device().programs.join());
+  });
+
   for (const dtype of floatTypes)
     it(`takes masks and windows in ${dtype}`, async () => {
       for (const shape of dtype === "f32" ? hidingShapes : hidingShapes.slice(1, 3))
@@ -234,19 +248,27 @@ describe("webgpu attentionGradient", () => {
   it("has valid texts", async () => {
     const adapter = (await nullDawn.requestAdapter())!;
     const gpu = await adapter.requestDevice();
-    for (const { tile } of tiledVariants)
+    const validate = async ({ name, source }: Program) => {
+      const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
+      const found = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`);
+      assert.deepEqual(found, [], name);
+    };
+    for (const { tile, kept } of tiledVariants) {
       for (const columns of outputColumns(tile))
         for (const mask of [undefined, ...maskTypes])
           for (const window of [false, true]) {
             const hiding = mask === undefined && !window ? undefined : { mask, window };
             for (const side of ["keys", "queries"] as const) {
-              const form = { side, dtype: "f16" as const, vector: true, columns, hiding };
-              const { name, source } = gradientProgram(tile, form);
-              const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();
-              const found = messages.map(({ lineNum, message }) => `${lineNum}: ${message}`);
-              assert.deepEqual(found, [], name);
+              const keeps = kept !== undefined && side === "keys";
+              await validate(
+                gradientProgram(tile, { side, dtype: "f16", vector: true, columns, hiding, keeps }),
+              );
             }
           }
+      for (const product of kept ?? [])
+        for (const window of [false, true])
+          await validate(queriesProgram(product, { dtype: "f16", vector: true, window }));
+    }
     gpu.destroy();
   });
 });

@@ -224,7 +224,9 @@ describe("webgpu conv2dFilterGradient", () => {
         ...{ inputs: 8, outputs: 260, size: [24, 40], kernel: [3, 2], batch: 2 },
         ...{ stride: [2, 1], dilation: [1, 2], padding: [2, 0, 1, 3] },
       } as const;
-      for (const shape of [{ ...padded, batch: 3, accumulate: true, offset: 1 }, uneven]) {
+      // Tiles of the copy, of 64 channels and pixels, that are not full.
+      const several: Case = { ...padded, inputs: 68, outputs: 132, size: [12, 14], batch: 4 };
+      for (const shape of [{ ...padded, batch: 3, accumulate: true, offset: 1 }, uneven, several]) {
         await check(device(), { ...shape, dtype }, undefined, asLargeGpu);
         assert.match(device().programs.join(), /conv2d_filter_gradient_\w+_channels_/);
       }

@@ -1,8 +1,8 @@
 // Tags: kernels, pure
-import { type ComputeBackend, createBackend } from "@backplane/core";
+import { type ComputeBackend, createBackend, decodeFloat16, type ScanKind } from "@backplane/core";
 import { assert } from "chai";
-import { planScan } from "#src/kernels/scan/select.js";
-import { driverOf, findDawn, random } from "./support.js";
+import { isInEights, planScan } from "#src/kernels/scan/select.js";
+import { driverOf, encode, findDawn, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, inner: number];
 
@@ -56,6 +56,57 @@ describe("webgpu scan within limits", () => {
     });
 });
 
+/** Sums and maxima of few small whole numbers in f16, which are exact. */
+async function checkHalves(
+  backend: ComputeBackend,
+  kind: ScanKind & ("sum" | "max"),
+  [outer, length]: readonly [outer: number, length: number],
+  exclusive: boolean,
+  reverse: boolean,
+) {
+  const next = random(length);
+  const values = Array.from({ length: outer * length }, () => Math.floor(next() * 5) - 2);
+  const expected = values.slice();
+  const join = { sum: (x: number, y: number) => x + y, max: Math.max }[kind];
+  for (let row = 0; row < outer; row++) {
+    let before = kind === "sum" ? 0 : Number.NEGATIVE_INFINITY;
+    for (let step = 0; step < length; step++) {
+      const at = row * length + (reverse ? length - 1 - step : step);
+      const after = join(before, values[at]!);
+      expected[at] = exclusive ? before : after;
+      before = after;
+    }
+  }
+  const stored = encode(values, "f16");
+  const [input, output] = [backend.alloc(stored.byteLength), backend.alloc(stored.byteLength)];
+  backend.copyHtoD(input, stored);
+  backend.scan({ kind, shape: [outer, length], exclusive, reverse, input, output, dtype: "f16" });
+  const got = new Uint16Array(values.length);
+  await backend.copyDtoH(got, output);
+  for (const handle of [input, output]) backend.free(handle);
+  assert.deepEqual(
+    Array.from(decodeFloat16(got)),
+    expected,
+    `${kind} [${outer}, ${length}] ${exclusive} ${reverse}`,
+  );
+}
+
+describe("webgpu scan of rows of f16", () => {
+  it("takes eight at a time, in one tile of a row and in several, and cuts long rows", async () => {
+    const backend = await open({});
+    for (const [kind, extents] of [
+      ["sum", [3, 8]],
+      ["sum", [5, 200]],
+      ["sum", [2, 4104]],
+      ["sum", [1, 20_000]],
+      ["max", [3, 1000]],
+    ] as const)
+      for (const exclusive of [false, true])
+        for (const reverse of [false, true]) await checkHalves(backend, kind, extents, exclusive, reverse);
+    await backend.dispose();
+  });
+});
+
 describe("webgpu scan plans", () => {
   it("give rows to workgroups of their own if there are many, and cut them otherwise", () => {
     const plan = (outer: number, length: number, inner: number) =>
@@ -65,5 +116,16 @@ describe("webgpu scan plans", () => {
     assert.deepInclude(plan(64, 2 ** 20, 1), { lanes: 256, segments: 32, segmentLength: 8192 });
     assert.deepInclude(plan(1, 4096, 16_384), { along: "inner", segments: 32, segmentLength: 128 });
     assert.equal(planScan({ outer: 1, length: 2 ** 20, inner: 1 }, 4, 3).segments, 3);
+  });
+
+  it("take eight elements of f16 at a time where rows consist of them", () => {
+    const row = { outer: 1, length: 4096, inner: 1 };
+    assert.isTrue(isInEights(["f16", "f16"], row, [0, 32]));
+    assert.isFalse(isInEights(["f16", "f16"], row, [0, 8]));
+    assert.isFalse(isInEights(["f16", "f32"], row, [0, 0]));
+    assert.isFalse(isInEights(["f16", "f16"], { ...row, length: 4100 }, [0, 0]));
+    assert.isFalse(isInEights(["f16", "f16"], { ...row, inner: 8 }, [0, 0]));
+    const plan = planScan({ outer: 16_384, length: 4096, inner: 1 }, 8, Number.POSITIVE_INFINITY);
+    assert.deepInclude(plan, { length: 512, lanes: 128, rounds: 4, segments: 1 });
   });
 });

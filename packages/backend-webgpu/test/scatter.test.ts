@@ -4,13 +4,17 @@ import {
   createBackend,
   type DeviceHandle,
   dtypeBytes,
+  type FloatType,
   type ScatterKind,
   type ScatterProblem,
   type ScatterType,
   scatterTypes,
 } from "@backplane/core";
 import { assert } from "chai";
-import { planScatter, shareOfRow, tilesFor } from "#src/kernels/scatter/select.js";
+import { scatter } from "#src/kernels/scatter/index.js";
+import { planScatter, rangesOfKeys, shareOfRow, tilesFor } from "#src/kernels/scatter/select.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
+import { asLargeGpu, withProducts } from "./products.js";
 import { driverOf, encode, findDawn, noise, random } from "./support.js";
 
 type Extents = readonly [outer: number, length: number, count: number, inner: number];
@@ -148,6 +152,59 @@ for (const { name, limits } of limited)
       });
   });
 
+describe("webgpu scatter in ranges of keys", () => {
+  const device = withProducts();
+
+  /** f32 sums depend on their order. */
+  async function checkRanges(
+    call: Omit<ScatterCall, "kind" | "dtype"> & { readonly kind: "add" | "max"; readonly dtype: FloatType },
+  ) {
+    const { dtype, kind, extents, perOuter = false, spread } = call;
+    const [outer, length, count, inner] = extents;
+    const indices = indicesFor((perOuter ? outer : 1) * count, length, spread ?? length);
+    const next = random(length + inner);
+    const one = {
+      f32: () => next() * 2 ** Math.floor(next() * 20 - 10),
+      f16: () => Math.floor(next() * 4),
+    };
+    const draw = (elements: number) => Float32Array.from({ length: elements }, one[dtype]);
+    const [updates, before] = [draw(outer * count * inner), draw(outer * length * inner)];
+    const expected = before.slice();
+    for (const [at, update] of updates.entries()) {
+      const [row, i] = [Math.floor(at / inner), at % inner];
+      const [o, j] = [Math.floor(row / count), row % count];
+      const index = indices[(perOuter ? o : 0) * count + j]!;
+      if (index < 0 || index >= length) continue;
+      const to = (o * length + index) * inner + i;
+      expected[to] = combine[kind](expected[to]!, update);
+    }
+    const regions = {
+      indices: device().place(new Float32Array(indices.buffer), "f32"),
+      updates: device().place(updates, dtype),
+      output: device().place(before, dtype),
+    };
+    const problem: ScatterProblem<DeviceMemory> = {
+      ...{ dtype, kind, outer, length, count, inner, ...regions },
+      ...{ outerStride: perOuter ? count : 0, axisStride: 1, innerStride: 0 },
+    };
+    const results = Array.from(expected, (value, index) => ({ index, value, tolerance: 0 }));
+    await device().check(regions.output, dtype, results, JSON.stringify(call), () =>
+      device().run((context) => scatter.run(context, problem), asLargeGpu),
+    );
+    assert.match(device().programs.join(), /^scatter_ranges_/);
+    device().free(...Object.values(regions));
+  }
+
+  it("makes all updates of an element, in order", async () => {
+    // More updates of a range than a workgroup has invocations, and than a chunk has, of which it looks through two.
+    await checkRanges({ dtype: "f32", kind: "add", extents: [1, 30, 9000, 8] });
+    await checkRanges({ dtype: "f32", kind: "max", extents: [1, 600, 700, 3], spread: 40 });
+    await checkRanges({ dtype: "f16", kind: "max", extents: [3, 20, 100, 6], perOuter: true });
+    // The same indices for all slabs, and rows longer than a workgroup has invocations.
+    await checkRanges({ dtype: "f32", kind: "add", extents: [2, 7, 90, 1040] });
+  });
+});
+
 describe("webgpu scatter of very many updates", () => {
   it("takes some after the others, of slabs and of one", async () => {
     const backend = await open({});
@@ -191,7 +248,7 @@ describe("webgpu scatter plans", () => {
   const plan = (
     [outer, length, count, inner]: Extents,
     { dtype = "f32", kind = "add" }: Partial<Planned> = {},
-    { at = [0, 0], perOuter = false, perInner = false } = {},
+    { at = [0, 0], perOuter = false, perInner = false, canLookThrough = true } = {},
   ) => {
     const [updates, output] = at.map((byteOffset) => ({ byteOffset })) as [
       { byteOffset: number },
@@ -199,44 +256,47 @@ describe("webgpu scatter plans", () => {
     ];
     const outerStride = perOuter ? count * (perInner ? inner : 1) : 0;
     const innerStride: 0 | 1 = perInner ? 1 : 0;
-    return planScatter({
-      dtype,
-      kind,
-      outer,
-      length,
-      count,
-      inner,
-      outerStride,
-      innerStride,
-      updates,
-      output,
-    });
+    const regions = { updates, output };
+    const problem = { dtype, kind, outer, length, count, inner, outerStride, innerStride, ...regions };
+    return planScatter(problem, canLookThrough);
   };
   const half = { dtype: "f16" } as const;
   const set = { kind: "set" } as const;
 
   it("walk along columns if there are few updates of each, or very many columns", () => {
-    assert.deepEqual(plan([1, 50_000, 12, 1024]), { form: "columns", width: 1 });
-    assert.deepEqual(plan([1, 50_000, 12, 1024], half), { form: "columns", width: 2 });
+    assert.deepEqual(plan([1, 50_000, 8, 1024]), { form: "columns", width: 1 });
+    assert.deepEqual(plan([1, 50_000, 8, 1024], half), { form: "columns", width: 2 });
     assert.equal(plan([1, 1000, 50, 2 ** 22], {}, { perInner: true }).form, "columns");
-    assert.equal(plan([1, 50_000, 64, 1024]).form, "lists");
+    assert.equal(plan([1, 50_000, 9, 1024]).form, "ranges");
     assert.equal(plan([1, 50_000, 12, 1024], set).form, "columns");
     assert.equal(plan([1, 50_000, 13, 1024], set).form, "last");
+  });
+
+  it("sort updates that are too many to be looked through for each range of keys", () => {
+    assert.equal(plan([1, 50_000, 2 ** 14, 64]).form, "ranges");
+    assert.equal(plan([1, 50_000, 2 ** 14 + 1, 64]).form, "lists");
+    assert.equal(plan([2, 50_000, 2 ** 14, 64]).form, "lists");
+    assert.equal(plan([1, 50_000, 2 ** 14, 1024]).form, "lists");
+    // Halves that share words with others.
+    assert.equal(plan([1, 50_000, 8192, 63], half).form, "lists");
+    assert.equal(plan([1, 50_000, 2 ** 14, 64], {}, { canLookThrough: false }).form, "lists");
+    assert.deepEqual(rangesOfKeys(50_000), { ranges: 511, range: 98 });
+    assert.deepEqual(rangesOfKeys(30), { ranges: 30, range: 1 });
   });
 
   it("take rows in the largest units that they are made of", () => {
     const of = (inner: number, planned: Partial<Planned>, at: [number, number] = [0, 0]) => {
       const found = plan([2, 500, 300, inner], planned, { at });
       if (found.form === "columns") return found.form;
-      const unit = found.form === "lists" ? found.vector : found.unit;
+      const unit = found.form === "last" ? found.unit : found.vector;
       return `${found.form} ${unit} ${found.rows}x${found.units}`;
     };
-    assert.equal(of(64, {}), "lists 4 600x16");
-    assert.equal(of(64, {}, [4, 0]), "lists 1 600x64");
-    assert.equal(of(66, {}), "lists 1 600x66");
-    assert.equal(of(64, half), "lists 4 600x16");
-    assert.equal(of(66, half), "lists 2 600x33");
-    assert.equal(of(64, half, [0, 4]), "lists 2 600x32");
+    assert.equal(of(64, {}), "ranges 4 600x16");
+    assert.equal(of(64, {}, [4, 0]), "ranges 1 600x64");
+    assert.equal(of(66, {}), "ranges 1 600x66");
+    assert.equal(of(64, half), "ranges 4 600x16");
+    assert.equal(of(66, half), "ranges 2 600x33");
+    assert.equal(of(64, half, [0, 4]), "ranges 2 600x32");
     assert.equal(of(64, half, [2, 0]), "lists 1 38400x1");
     assert.equal(of(63, half), "lists 1 37800x1");
     assert.equal(of(64, set), "last block 600x16");
@@ -252,13 +312,13 @@ describe("webgpu scatter plans", () => {
         ? [found.entries, found.keys, found.digits.map(({ mask }) => mask)]
         : undefined;
     };
-    assert.deepEqual(of([1, 50_257, 16_384, 1024]), [16_384, 50_257, [255, 255]]);
+    assert.deepEqual(of([1, 50_257, 65_536, 1024]), [65_536, 50_257, [255, 255]]);
     assert.deepEqual(of([8, 50_257, 16_384, 64]), [16_384, 50_257, [255, 255]]);
-    assert.deepEqual(of([2, 100_000, 16_384, 64], {}, { perOuter: true }), [32_768, 200_000, [63, 63, 63]]);
-    assert.deepEqual(of([1, 127, 4096, 1]), [4096, 127, [127]]);
-    assert.deepEqual(of([1, 255, 4096, 1]), [4096, 255, [255]]);
-    assert.deepEqual(of([1, 256, 4096, 1]), [4096, 256, [31, 15]]);
-    assert.deepEqual(of([1, 30, 4096, 5], {}, { perInner: true }), [20_480, 150, [255]]);
+    assert.deepEqual(of([2, 100_000, 20_000, 64], {}, { perOuter: true }), [40_000, 200_000, [63, 63, 63]]);
+    assert.deepEqual(of([1, 127, 2 ** 18, 1]), [2 ** 18, 127, [127]]);
+    assert.deepEqual(of([1, 255, 2 ** 18, 1]), [2 ** 18, 255, [255]]);
+    assert.deepEqual(of([1, 256, 2 ** 18, 1]), [2 ** 18, 256, [31, 15]]);
+    assert.deepEqual(of([1, 30, 40_960, 5], {}, { perInner: true }), [204_800, 150, [255]]);
   });
 
   it("share entries between tiles, and rows between invocations", () => {

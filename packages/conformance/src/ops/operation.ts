@@ -105,6 +105,11 @@ export interface TimedCall extends Call {
   readonly before?: Readonly<Record<string, number>>;
   /** Whether `shape` or `n` is that of all operands, and each result needs nothing but what is at its own place in the inputs. */
   readonly elementwise?: true;
+  /**
+   * So many equal parts of each operand follow one another, and results of one need nothing of the others. `rest`: what differs in
+   * the call for a single part. So few results can be checked without computing all.
+   */
+  readonly parts?: { readonly count: number; readonly rest: Change };
   /** Results, if the output has other elements too: how many, and the place of each. */
   readonly results?: { readonly count: number; readonly place: (index: number) => number };
   /** The goal: at least this share of the rate of a copy on the same device, by bytes that must move. */

@@ -7,12 +7,12 @@ import { storeRounded } from "../halves.js";
 import { scratchBytes } from "../segments/index.js";
 import type { ProductTile } from "../tiles/index.js";
 import { selectVariant } from "../variant.js";
-import { gradientProgram } from "./gradient.wgsl.js";
+import { gradientProgram, KEPT_KEYS } from "./gradient.wgsl.js";
 import { gradientMatrixProgram } from "./matrices.wgsl.js";
 import { queriesProgram } from "./queries.wgsl.js";
 import type { Side } from "./sides.wgsl.js";
 import { STATISTICS_ROWS, statisticsProgram } from "./statistics.wgsl.js";
-import { type GradientShape, type GradientVariant, gradientVariants, keptPitch } from "./variants.js";
+import { type GradientShape, type GradientVariant, gradientVariants, keptKeys } from "./variants.js";
 
 type Problem = AttentionGradientProblem<DeviceMemory>;
 
@@ -45,14 +45,14 @@ export function enqueueGradient(
   const pass: Pass = { context, problem, shape, vector, statistics };
   const all = { first: 0, count: shape.matrices };
   if (variant.kind === "tiled" && variant.kept !== undefined) {
-    const pitch = keptPitch(shape, variant);
-    const bytes = pitch * dtypeBytes.f32 * shape.rows;
+    const kept = keptKeys(shape, variant);
+    const bytes = kept * dtypeBytes.f32 * shape.rows;
     const most = Math.max(1, Math.floor(scratchBytes(context.features) / bytes));
     const changes = context.scratch(bytes * Math.min(most, shape.matrices));
     for (let first = 0; first < shape.matrices; first += most) {
       const some = { first, count: Math.min(most, shape.matrices - first) };
       enqueueSide(pass, variant, "keys", keys.places, some, changes);
-      enqueueQueries(pass, variant.kept, queries.places, some, changes, pitch);
+      enqueueQueries(pass, variant.kept, queries.places, some, changes, kept);
     }
   } else {
     enqueueSide(pass, variant, "keys", keys.places, all);
@@ -194,14 +194,14 @@ function enqueueSide(
   );
 }
 
-/** The gradients of queries from S. */
+/** The gradients of queries from S, which has so many keys. */
 function enqueueQueries(
   { context, problem, shape, vector }: Pass,
   tiles: readonly ProductTile[],
   [first]: readonly BufferRegion[],
   matrices: Matrices,
   changes: BufferRegion,
-  pitch: number,
+  keys: number,
 ): void {
   const { dtype, headSize, keyLength, queryLength, k, scale, visible, oldest } = problem;
   const tile = tiles.find(({ columns }) => columns >= headSize) ?? tiles.at(-1)!;
@@ -211,7 +211,7 @@ function enqueueQueries(
     {
       ...{ first_matrix: matrices.first, matrices: matrices.count, rows: shape.rows },
       ...{ query_length: queryLength, key_length: keyLength, head_size: headSize },
-      ...{ pitch: pitch / 4, scale, visible },
+      ...{ strips: keys / KEPT_KEYS, scale, visible },
       ...(oldest === undefined ? {} : { oldest }),
     },
     Math.ceil(shape.rows / tile.rows) * Math.ceil(headSize / tile.columns) * matrices.count,

@@ -56,6 +56,9 @@ export interface GradientForm {
   readonly keeps: boolean;
 }
 
+/** Keys of a strip of S that is kept: as many as `queriesProgram` reads at a time, so that both write and read in long runs. */
+export const KEPT_KEYS = 16;
+
 const component = (i: number) => "xyzw"[i & 3]!;
 
 /** A product for scores, or for the gradients of probabilities, or one of the sums: one after the other in each step. */
@@ -196,7 +199,7 @@ ${stage.load}
         ...hidingBindings(hiding),
         statistics: input("vec2f"), // matrices x rows
         ...Object.fromEntries(results.map((name) => [`${name}_results`, result.binding])),
-        ...(keeps ? { changes: output("vec4f") } : {}), // matrices x rows x whole tiles of keys
+        ...(keeps ? { changes: output("vec4f") } : {}), // matrices x strips of whole tiles x rows x KEPT_KEYS
       },
       uniform: true,
       parameters: {
@@ -330,19 +333,24 @@ ${each((r, q) => `    sum_${r}_${q} = weight(sum_${r}_${q} - ${logOf(r, q)});`)}
 ${each((r, q) => `    delta_${r}_${q} = sum_${r}_${q} * (delta_${r}_${q} - ${dOf(r, q)});`)}`;
 }
 
-/** Leaves S in memory, a row for each query: quads of keys, as weights are staged. */
+/** Leaves S in memory, in strips of `KEPT_KEYS` keys, which have a row for each query. */
 function keptText(tile: AttentionTile, columnLines: (line: (quad: number) => string) => string): string {
   const down = tile.queries / tile.threadRows;
-  const at = (c: string) => `changesBase + ${c} * (tiles * ROWS / 4u)`;
-  return `    let changesBase = parameters.changes_offset + (matrix - parameters.first_matrix) * parameters.rows * (tiles * ROWS / 4u) + rowBase / 4u + threadRow;
+  const quads = KEPT_KEYS / 4;
+  const quad = (i: number) => `(threadRow + ${i * down}u)`;
+  const store = (q: number, c: string) =>
+    lines(tile.threadRows / 4, (i) => {
+      const values = [0, 1, 2, 3].map((r) => `delta_${4 * i + r}_${q}.${c}`).join(", ");
+      return `      changes[strip_${i} + column_${q}.${c} * ${quads}u] = vec4f(${values});`;
+    });
+  return `${lines(tile.threadRows / 4, (i) => `    let strip_${i} = parameters.changes_offset + (((matrix - parameters.first_matrix) * (tiles * ROWS / ${KEPT_KEYS}u) + rowBase / ${KEPT_KEYS}u + ${quad(i)} / ${quads}u) * parameters.rows) * ${quads}u + ${quad(i)} % ${quads}u;`)}
 ${columnLines((q) =>
-  lines(4, (c) => {
-    const column = `column_${q}.${component(c)}`;
-    return `    if (${column} <= columnLast) {
-      let changesAt = ${at(column)};
-${lines(tile.threadRows / 4, (i) => `      changes[changesAt + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `delta_${4 * i + r}_${q}.${component(c)}`).join(", ")});`)}
-    }`;
-  }),
+  lines(
+    4,
+    (c) => `    if (column_${q}.${component(c)} <= columnLast) {
+${store(q, component(c))}
+    }`,
+  ),
 )}`;
 }
 

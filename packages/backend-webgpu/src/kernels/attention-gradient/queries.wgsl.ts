@@ -20,7 +20,7 @@ import {
   tileName,
   tileThreads,
 } from "../tiles/index.js";
-import { resultText } from "./gradient.wgsl.js";
+import { KEPT_KEYS, resultText } from "./gradient.wgsl.js";
 import { limitsText } from "./sides.wgsl.js";
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
@@ -45,7 +45,7 @@ export const queriesProgram: (tile: ProductTile, form: QueriesForm) => Program =
     return program<string, string>({
       name: `attention_gradient_sums_${tileName(tile)}_${dtype}${vector ? "_4" : ""}${window ? "_window" : ""}`,
       bindings: {
-        changes: input("vec4f"), // matrices x rows x whole tiles of keys
+        changes: input("vec4f"), // matrices x strips x rows x KEPT_KEYS
         k: keys.storage, // matrices x key_length x head_size
         [name]: result.binding, // matrices x rows x head_size
       },
@@ -56,8 +56,8 @@ export const queriesProgram: (tile: ProductTile, form: QueriesForm) => Program =
         /** heads / kvHeads * queryLength */
         rows: "u32",
         ...{ query_length: "u32", key_length: "u32", head_size: "u32" },
-        /** Quads of keys from query to query of S. */
-        pitch: "u32",
+        /** Of S, for each matrix. */
+        strips: "u32",
         ...{ scale: "f32", visible: "i32" },
         ...(window ? { oldest: "i32" as const } : {}),
       },
@@ -82,7 +82,7 @@ ${result.functionFor(name)}
   let k_base = parameters.k_offset * k_unit + matrix * parameters.key_length * parameters.head_size;
 ${limitsText("queries", window)}
   let k = select(0u, placeEnd, members > 0u);
-  let depthStart = min(placeStart & ~3u, k);`,
+  let depthStart = min(placeStart / DEPTH * DEPTH, k);`,
         left: changesStage(tile, window),
         right: matrixStage(tile, {
           ...{
@@ -101,12 +101,13 @@ ${limitsText("queries", window)}
   },
 );
 
-/** Stages S, four keys of four queries at a time, with zeros where there is nothing. */
+/** Stages S, strip by strip, with zeros where there is nothing. An invocation brings four keys of four queries. */
 function changesStage(tile: ProductTile, window: boolean): Stage {
   const steps = tile.depth / 4;
   const { total } = tileThreads(tile);
   const rounds = ((tile.rows / 4) * steps) / total;
-  if (!Number.isInteger(rounds)) throw new RangeError(`${tileName(tile)} does not divide evenly`);
+  if (tile.depth !== KEPT_KEYS || !Number.isInteger(rounds))
+    throw new RangeError(`${tileName(tile)} does not divide evenly`);
   const each = (line: (round: number, i: number) => string) =>
     lines(rounds, (round) => lines(4, (i) => line(round, i)));
   const value = (round: number, i: number) => `left_value_${round}_${i}`;
@@ -114,29 +115,25 @@ function changesStage(tile: ProductTile, window: boolean): Stage {
   const row = (round: number, i: number) =>
     `min(rowBase + ${quad(round)} * 4u + ${i}u, parameters.rows - 1u)`;
   const inWindow = window ? " & (apart >= vec4i(parameters.oldest))" : "";
-  const load = wgsl`
-  {
-    let left_place = depthBase + left_depth;
-    if (left_place < k) {
-${each((round, i) => `      ${value(round, i)} = changes[left_at_${round}_${i} + left_place / 4u];`)}
-    }
-    if (depthBase < wholeStart || depthBase + DEPTH > wholeEnd) {
-      let columns = vec4i(i32(left_place)) + vec4i(0, 1, 2, 3);
-${each((round, i) => `      { let apart = columns - vec4i(i32(${row(round, i)} % parameters.query_length)); ${value(round, i)} = select(vec4f(), ${value(round, i)}, (columns < vec4i(i32(k))) & (apart <= vec4i(parameters.visible))${inWindow}); }`)}
-    }
+  const load = `  {
+    let left_strip = depthBase / DEPTH * parameters.rows * ${steps}u;
+${each((round, i) => `    ${value(round, i)} = changes[left_at_${round}_${i} + left_strip];`)}
   }`;
   return {
     prepare: `  let left_depth = lane % ${steps}u * 4u;
 ${lines(rounds, (round) => `  let ${quad(round)} = (lane + ${round * total}u) / ${steps}u;`)}
-${each((round, i) => `  let left_at_${round}_${i} = parameters.changes_offset + (own * parameters.rows + ${row(round, i)}) * parameters.pitch;\n  var ${value(round, i)} = vec4f();`)}`,
+${each((round, i) => `  let left_at_${round}_${i} = parameters.changes_offset + (own * parameters.strips * parameters.rows + ${row(round, i)}) * ${steps}u + left_depth / 4u;\n  var ${value(round, i)} = vec4f();`)}`,
     ...{ load, loadWhole: load },
-    store: (to) =>
-      lines(rounds, (round) =>
-        lines(
-          4,
-          (step) =>
-            `    ${leftTile(to)(`(left_depth + ${step}u) * LEFT_PITCH + ${quad(round)}`)} = vec4f(${[0, 1, 2, 3].map((i) => `${value(round, i)}.${"xyzw"[step]}`).join(", ")});`,
-        ),
-      ),
+    // Masked here and not when they are loaded, which would wait for the memory.
+    store: (to) => `    if (depthBase < wholeStart || depthBase + DEPTH > wholeEnd) {
+      let columns = vec4i(i32(depthBase + left_depth)) + vec4i(0, 1, 2, 3);
+${each((round, i) => `      { let apart = columns - vec4i(i32(${row(round, i)} % parameters.query_length)); ${value(round, i)} = select(vec4f(), ${value(round, i)}, (columns < vec4i(i32(k))) & (apart <= vec4i(parameters.visible))${inWindow}); }`)}
+    }
+${lines(rounds, (round) =>
+  lines(4, (step) => {
+    const values = [0, 1, 2, 3].map((i) => `${value(round, i)}.${"xyzw"[step]}`).join(", ");
+    return `    ${leftTile(to)(`(left_depth + ${step}u) * LEFT_PITCH + ${quad(round)}`)} = vec4f(${values});`;
+  }),
+)}`,
   };
 }

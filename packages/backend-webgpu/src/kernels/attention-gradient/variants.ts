@@ -1,8 +1,9 @@
-import type { FloatType } from "@backplane/core";
+import { dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { type AttentionTile, attentionBytes, attentionThreads, outputColumns } from "../attention/index.js";
 import { count, flag, floatType, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
+import { scratchBytes } from "../segments/index.js";
 import { type ProductTile, SIDE, SUBGROUP, tileBytes, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import {
@@ -93,8 +94,8 @@ function tiled(tile: AttentionTile, prefers: Prefers, kept?: readonly ProductTil
   };
 }
 
-/** Keys from query to query of S that is kept: whole tiles. */
-export function keptPitch({ keyLength }: GradientShape, { tile }: GradientTiledVariant): number {
+/** Keys of S that is kept, for each query: whole tiles. */
+export function keptKeys({ keyLength }: GradientShape, { tile }: GradientTiledVariant): number {
   return Math.ceil(keyLength / tile.queries) * tile.queries;
 }
 
@@ -138,6 +139,19 @@ function groups({ matrices, rows, keyLength }: GradientShape, tile: AttentionTil
 const isLarge: Prefers = (shape, features) =>
   !isNarrow(features) && groups(shape, medium) >= BUSY_WORKGROUPS / 4;
 
+/**
+ * Keys of all matrices whose S is kept at a time, at least. Of causal attention the workgroups for the first keys take longest,
+ * so that a dispatch needs many others: on an NVIDIA H100, 8 matrices of 2048 keys at a time take 1.4 times as long as computing
+ * S twice, and 16 take 0.87 of it.
+ */
+const LEAST_KEPT = 2 ** 15;
+
+function keepsWell(shape: GradientShape, features: DeviceFeatures, tile: AttentionTile): boolean {
+  const keys = Math.ceil(shape.keyLength / tile.queries) * tile.queries;
+  const room = Math.floor(scratchBytes(features) / (dtypeBytes.f32 * keys * shape.rows));
+  return isLarge(shape, features) && Math.min(shape.matrices, room) * keys >= LEAST_KEPT;
+}
+
 /** Of the product of S and the keys. */
 const keptTiles: readonly ProductTile[] = [
   { rows: 128, columns: 64, depth: 16, threadRows: 8, threadColumns: 8 },
@@ -151,7 +165,8 @@ export const gradientVariants: readonly GradientVariant[] = [
   }),
   matrices({ keys: pair, queries: tall }, [64], manyRows),
   matrices({ keys: eight, queries: four }, [128], manyRows),
-  tiled(deep, (shape, features) => isLarge(shape, features), keptTiles),
+  tiled(wide, (shape, features) => shape.headSize > 64 && keepsWell(shape, features, wide), keptTiles),
+  tiled(deep, (shape, features) => keepsWell(shape, features, deep), keptTiles),
   tiled(
     wide,
     (shape, features) =>

@@ -3,7 +3,6 @@ import {
   conversion,
   dtypeBytes,
   filterGradientProduct,
-  moveProblem,
   transposition,
 } from "@backplane/core";
 import { type Program, WORKGROUP_SIZE } from "../../program/index.js";
@@ -16,6 +15,7 @@ import { tileThreads } from "../tiles/index.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { DIRECT_LANES, directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
+import { PADDED_TILE, paddedProgram } from "./padded.wgsl.js";
 import { isWorthCopying, pixelsOfPart, selectFilterGradient, stripsOfPart, windowExtents } from "./select.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { type FilterGradientShape, type FilterGradientVariant, tileCount } from "./variants.js";
@@ -166,24 +166,16 @@ function enqueue(
 function channelsLast(context: KernelContext, problem: Problem) {
   const { dtype, batch, inChannels, input, top, left } = problem;
   const { height, width } = windowExtents(problem);
-  const size = dtypeBytes[dtype];
-  const padded = context.scratch(size * batch * height * width * inChannels);
-  const rows = Math.min(problem.height, height - top);
-  const columns = Math.min(problem.width, width - left);
-  if (rows < height || columns < width) context.fill(padded, 0);
-  const start = size * (top * width + left) * inChannels;
-  const output = { ...padded, byteOffset: padded.byteOffset + start, byteLength: padded.byteLength - start };
-  const plane = problem.height * problem.width;
-  copy.run(
-    context,
-    moveProblem(
-      dtype,
-      [batch, rows, columns, inChannels],
-      [inChannels * plane, problem.width, 1, plane],
-      [height * width * inChannels, width * inChannels, inChannels, 1],
-      input,
-      output,
-    ),
+  const padded = context.scratch(dtypeBytes[dtype] * batch * height * width * inChannels);
+  const tiles = Math.ceil((height * width) / PADDED_TILE) * Math.ceil(inChannels / PADDED_TILE);
+  context.dispatch(
+    paddedProgram(dtype),
+    { input, output: padded },
+    {
+      ...{ batch, channels: inChannels, height: problem.height, width: problem.width },
+      ...{ padded_height: height, padded_width: width, top, left },
+    },
+    batch * tiles,
   );
   return { input: padded, height, width, top: 0, left: 0, channels: inChannels };
 }

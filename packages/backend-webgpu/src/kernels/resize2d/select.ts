@@ -1,4 +1,4 @@
-import { dtypeBytes, type Resize2dProblem } from "@backplane/core";
+import { dtypeBytes, type FloatType, type Resize2dProblem } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import { blocksFor } from "../images/index.js";
 import { type EachTile, type EachUnit, unitsPerWord } from "./each.wgsl.js";
@@ -36,12 +36,13 @@ export function planResize2d(problem: Problem): StripsPlan | EachPlan {
   const isVector = outWidth % STRIP === 0 && output.byteOffset % (STRIP * bytes) === 0;
   // Halves and bytes share words, which strips that begin anywhere would have to share as well.
   if (inner === 1 && (isVector || bytes === 4)) {
-    const { reach, axis } = reachOf(problem);
+    const { reach, ...axes } = reachOf(problem);
     const store = isVector ? "vector" : "single";
-    const blocks = blocksFor(planes, outHeight, Math.ceil(outWidth / STRIP));
+    const rows = axes.down === undefined ? outHeight : outHeight / STRIP;
+    const blocks = blocksFor(planes, rows, Math.ceil(outWidth / STRIP));
     return {
       form: "strips",
-      tile: { kind, dtype: sizedTypes[dtype], reach, store, byProduct, ...axis },
+      tile: { kind, dtype: sizedTypes[dtype], reach, store, byProduct, ...axes },
       ...blocks,
     };
   }
@@ -65,13 +66,24 @@ const sizedTypes = { f32: "f32", i32: "f32", u32: "f32", f16: "f16", u8: "u8" } 
 const MOST_COLUMNS = 2 * STRIP;
 
 /** Ratios that are known make kernels of their own, of which there are few: they are quarters. */
-function reachOf({ kind, x }: Pick<Problem, "kind" | "x">): Pick<StripsTile, "reach"> & {
-  readonly axis: Pick<StripsTile, "axis"> | undefined;
-} {
-  const known = knownColumns(kind, x);
-  if (known !== undefined && known.length <= MOST_COLUMNS) return { reach: "known", axis: { axis: x } };
-  return { reach: kind === "bilinear" && 3 * x.factor <= 2 * x.divisor ? "near" : "far", axis: undefined };
+function reachOf({
+  kind,
+  x,
+  y,
+  outHeight,
+}: Pick<Problem, "kind" | "x" | "y" | "outHeight">): Pick<StripsTile, "reach" | "axis" | "down"> {
+  const isKnown = (axis: Problem["x"]) =>
+    (knownColumns(kind, axis)?.length ?? Number.POSITIVE_INFINITY) <= MOST_COLUMNS;
+  if (!isKnown(x)) return { reach: kind === "bilinear" && 3 * x.factor <= 2 * x.divisor ? "near" : "far" };
+  const isBlock = outHeight % STRIP === 0 && isKnown(y);
+  return { reach: "known", axis: x, ...(isBlock ? { down: y } : {}) };
 }
+
+/** The units in which numbers are computed. */
+const unitsOf = {
+  f32: { single: "f32", quad: "vec4f" },
+  f16: { single: "f16", quad: "half4" },
+} as const satisfies Readonly<Record<FloatType, object>>;
 
 /** Elements of units of numbers. */
 const elementsOf: Readonly<Partial<Record<EachUnit, number>>> = { f32: 1, f16: 1, vec4f: 4, half4: 4 };
@@ -85,8 +97,8 @@ function unitOf({ kind, dtype, inner, input, output }: Problem): EachUnit {
   const isMadeOf = (size: number) =>
     (inner * bytes) % size === 0 && input.byteOffset % size === 0 && output.byteOffset % size === 0;
   if (kind === "bilinear") {
-    const isQuad = isMadeOf(4 * bytes);
-    return dtype === "f32" ? (isQuad ? "vec4f" : "f32") : isQuad ? "half4" : "f16";
+    const { single, quad } = unitsOf[dtype as FloatType];
+    return isMadeOf(4 * bytes) ? quad : single;
   }
   if (isMadeOf(16)) return "block";
   if (isMadeOf(4)) return "word";

@@ -29,6 +29,8 @@ export interface StripsTile {
   readonly reach: "near" | "far" | "known";
   /** If it is known. */
   readonly axis?: ResizedAxis;
+  /** The same of rows, four of which an invocation has then: they share the lines that they are made of. */
+  readonly down?: ResizedAxis;
   /** All four are stored at once; otherwise one by one. */
   readonly store: "vector" | "single";
   /** See `placeFunctions`. */
@@ -39,12 +41,12 @@ type Parameter = keyof typeof axisParameters | "planes" | "out_height" | "out_wi
 
 /** Strips of four neighbouring results of planes without channels. */
 export function stripsProgram(tile: StripsTile): Program<"source" | "output", Parameter> {
-  const { kind, dtype, reach, store, byProduct, axis } = tile;
+  const { kind, dtype, reach, store, byProduct, axis, down } = tile;
   const isCopy = kind === "nearest";
   const { single, quad } = isCopy ? copied[dtype] : floatLayouts[dtype as FloatType];
   const type = isCopy ? "u32" : "f32";
   return program({
-    name: `resize_${kind}_${dtype}_strips_${axis === undefined ? reach : nameOf(axis)}_${store}${byProduct ? "" : "_divided"}`,
+    name: `resize_${kind}_${dtype}_strips_${axis === undefined ? reach : nameOf(axis)}${down === undefined ? "" : `_down_${nameOf(down)}`}_${store}${byProduct ? "" : "_divided"}`,
     bindings: { source: input(single), output: output(store === "vector" ? quad : single) },
     parameters: {
       ...axisParameters,
@@ -68,19 +70,69 @@ ${reach === "near" ? pickFunction : ""}
 fn main(${linearBuiltins}) {
   let strips = (parameters.out_width + ${STRIP - 1}u) / ${STRIP}u;
   let spot = spot_of(
-    workgroup_index(workgroup, workgroups), lane, parameters.shift, parameters.out_height, strips);
-  let y = spot.row;
+    workgroup_index(workgroup, workgroups), lane, parameters.shift, ${down === undefined ? "parameters.out_height" : `parameters.out_height / ${STRIP}u`}, strips);
+  let y = ${down === undefined ? "spot.row" : `${STRIP}u * spot.row`};
   let x = ${STRIP}u * spot.strip;
   if (spot.plane >= parameters.planes || y >= parameters.out_height || x >= parameters.out_width) { return; }
-  let width = parameters.last_x + 1;
-  let row = row_of(i32(y));
-  let line = (i32(spot.plane) * (parameters.last_y + 1) + row.lower) * width;
-${axis !== undefined ? knownText(kind, axis) : isCopy ? nearestText() : reach === "near" ? nearText() : farText()}
-  let at = (spot.plane * parameters.out_height + y) * parameters.out_width + x;
-${store === "vector" ? vectorStore(kind, dtype) : singleStore()}
+${axis !== undefined && down !== undefined ? blockText(tile, axis, down) : stripText(tile)}
 }
 `,
   });
+}
+
+/** Four results of a row. */
+function stripText({ kind, dtype, reach, store, axis }: StripsTile): string {
+  const isCopy = kind === "nearest";
+  const others = reach === "near" ? nearText : farText;
+  return wgsl`
+  let width = parameters.last_x + 1;
+  let row = row_of(i32(y));
+  let line = (i32(spot.plane) * (parameters.last_y + 1) + row.lower) * width;
+${axis !== undefined ? knownText(kind, axis) : isCopy ? nearestText() : others()}
+  let at = (spot.plane * parameters.out_height + y) * parameters.out_width + x;
+${store === "vector" ? vectorStore(kind, dtype) : singleStore()}`;
+}
+
+/** Four results of four rows each, whose lines and columns are known. Beyond the edges results are as in `knownText`. */
+function blockText({ kind, dtype, store }: StripsTile, across: ResizedAxis, down: ResizedAxis): string {
+  const isCopy = kind === "nearest";
+  const [columns, rows] = [knownColumns(kind, across)!, knownColumns(kind, down)!];
+  const blend = (first: string, second: string, weight: number, place: string, last: string) =>
+    isCopy || weight === 0
+      ? first
+      : `select(${first} * ${1 - weight}f + ${second} * ${weight}f, ${first}, u32(${place}) >= u32(${last}))`;
+  const element = (r: number, column: number) => `element_${r}_${columns.indexOf(column)}`;
+  const ofRow = (row: number, j: number) => `across_${rows.indexOf(row)}_${j}`;
+  return wgsl`
+  let width = parameters.last_x + 1;
+  let base = i32(spot.strip) * ${(STRIP * across.factor) / across.divisor};
+  let base_y = i32(spot.row) * ${(STRIP * down.factor) / down.divisor};
+${columns.map((column, k) => `  let place_${k} = clamp(base + (${column}), 0, parameters.last_x);`).join("\n")}
+${rows
+  .map(
+    (row, r) => wgsl`
+  let line_${r} = (i32(spot.plane) * (parameters.last_y + 1) + clamp(base_y + (${row}), 0, parameters.last_y)) * width;
+${lines(columns.length, (k) => `  let element_${r}_${k} = load(line_${r}, place_${k});`)}`,
+  )
+  .join("\n")}
+${lines(rows.length, (r) =>
+  columnsOf(across)
+    .map(
+      ({ lower, weight }, j) =>
+        `  let across_${r}_${j} = ${blend(element(r, lower), element(r, lower + 1), weight, `base + (${lower})`, "parameters.last_x")};`,
+    )
+    .join("\n"),
+)}
+${columnsOf(down)
+  .map(
+    ({ lower, weight }, i) => wgsl`
+  {
+${lines(STRIP, (j) => `    let value_${j} = ${blend(ofRow(lower, j), ofRow(lower + 1, j), weight, `base_y + (${lower})`, "parameters.last_y")};`)}
+    let at = (spot.plane * parameters.out_height + y + ${i}u) * parameters.out_width + x;
+${store === "vector" ? vectorStore(kind, dtype) : singleStore()}
+  }`,
+  )
+  .join("\n")}`;
 }
 
 /** Bindings that show one element, and four. */

@@ -18,8 +18,8 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
-import { flags, type ScanTile, type Stored, scanProgram, valueTypeOf } from "./scan.wgsl.js";
-import { planScan, vectorOf } from "./select.js";
+import { flags, type ScanTile, type ScanVector, type Stored, scanProgram, valueTypeOf } from "./scan.wgsl.js";
+import { isInEights, planScan, vectorOf } from "./select.js";
 
 type Problem = ScanProblem<DeviceMemory>;
 
@@ -76,7 +76,7 @@ const typeOf = (stored: Stored) => (stored === "keys" ? "i32" : stored);
 function planOf(
   context: KernelContext,
   step: Pick<Step, "source" | "outer" | "length" | "inner">,
-  vector: 1 | 4,
+  vector: ScanVector,
 ) {
   const { outer, inner } = step;
   const most = Math.max(1, Math.floor(windowBytes(context.features) / (VALUE * outer * inner)));
@@ -92,7 +92,8 @@ function runStep(context: KernelContext, step: Step): void {
   ];
   const isAligned = vectorOf(typeOf(source), step, [input.byteOffset]) === 4;
   const vector = isAligned && vectorOf(typeOf(sink), step, places.slice(1)) === 4 ? 4 : 1;
-  const plan = planOf(context, step, vector);
+  const inEights = isInEights([source, sink], step, [input.byteOffset, output.byteOffset]);
+  const plan = planOf(context, step, inEights ? 8 : vector);
   let carries = initial;
   if (plan.segments > 1) {
     const totals = totalsOf(context, step, plan);

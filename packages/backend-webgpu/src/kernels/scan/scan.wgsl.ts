@@ -24,6 +24,9 @@ import type { Along, LaneCount } from "../rows/index.js";
  * end that wins. Implementations of WGSL may assume that there is no NaN, and their max may lose it.
  */
 
+export type ScanVector = 1 | 4 | 8;
+export type ScanLanes = LaneCount | 2 | 128;
+
 /** `keys` are i32. */
 export type Stored = ComputedType | "keys";
 
@@ -33,10 +36,10 @@ export interface ScanTile {
   readonly source: Stored;
   readonly sink: Stored;
   readonly along: Along;
-  /** Elements of a load. */
-  readonly vector: 1 | 4;
+  /** Elements of a load. 8: of f16, in rows. */
+  readonly vector: ScanVector;
   /** Invocations that share a row, and loads that each has at once. Of columns each invocation has its own. */
-  readonly lanes: LaneCount;
+  readonly lanes: ScanLanes;
   readonly rounds: 1 | 4;
   /** Results of elements, or what the elements of segments combine to. */
   readonly mode: "results" | "totals";
@@ -94,7 +97,7 @@ export function valueTypeOf(kind: ScanKind, stored: Stored): ElementLayout["valu
 export function scanProgram(tile: ScanTile): Program<"data" | "carries" | "output", Parameter> {
   const { kind, source, sink, along, vector, lanes, rounds, mode, carries } = tile;
   const value = valueTypeOf(kind, source);
-  const carryVector = along === "inner" ? vector : 1;
+  const carryVector = along === "inner" && vector !== 8 ? vector : 1;
   const bindings = {
     data: input(storageOf(kind, source, vector)),
     ...(carries ? { carries: input(storageOf(kind, value === "i32" ? "keys" : value, carryVector)) } : {}),
@@ -140,17 +143,7 @@ fn identity() -> Value { return bitcast<Value>(parameters.identity); }
 /// The place of a load along its row.
 fn place_of(step: u32) -> u32 { return select(step, parameters.length - 1u - step, is_reverse()); }
 
-fn load(place: u32) -> Values {
-${lines(1, () => loadText(kind, source, vector))}
-}
-${
-  mode === "results"
-    ? wgsl`
-fn store(place: u32, value: Values) {
-${storeText(kind, sink, vector)}
-}`
-    : ""
-}
+${vector === 8 ? eights(kind, source, sink, mode) : quads(kind, source, sink, vector, mode)}
 ${carries ? `fn carry_of(index: u32) -> Carry { return carries[parameters.carries_offset + index]; }` : ""}
 
 ${along === "inner" ? columns(tile) : rows(tile, lanes, rounds)}
@@ -158,9 +151,58 @@ ${along === "inner" ? columns(tile) : rows(tile, lanes, rounds)}
   });
 }
 
-function storageOf(kind: ScanKind, stored: Stored, vector: 1 | 4): ElementType {
+function storageOf(kind: ScanKind, stored: Stored, vector: ScanVector): ElementType {
   const type = stored === "keys" ? "i32" : stored === "f32" && isExtreme(kind) ? "u32" : stored;
-  return vector === 4 ? layouts[type].quad : layouts[type].single;
+  const { single, quad, block } = layouts[type];
+  return { 1: single, 4: quad, 8: block }[vector];
+}
+
+/** Loads and stores of one element, or of four. */
+function quads(kind: ScanKind, source: Stored, sink: Stored, vector: 1 | 4, mode: ScanTile["mode"]): string {
+  const store = wgsl`
+fn store(place: u32, value: Values) {
+${storeText(kind, sink, vector)}
+}`;
+  return wgsl`
+fn load(place: u32) -> Values {
+${loadText(kind, source, vector)}
+}
+${mode === "results" ? store : ""}`;
+}
+
+/** Loads and stores of eight elements, in the order of the scan. */
+function eights(kind: ScanKind, source: Stored, sink: Stored, mode: ScanTile["mode"]): string {
+  const layout = layouts[source as ComputedType];
+  const load = isExtreme(kind)
+    ? wgsl`  let bits = bitcast<vec4u>(${layout.unpacked("quad")});
+  return ${each(4, (c) => `key_of(bits${c})`, "i32")};`
+    : `  return ${layout.unpacked("quad")};`;
+  const own = isExtreme(kind) ? `bitcast<vec4f>(${each(4, (c) => `bits_of(value${c})`, "u32")})` : "value";
+  const store = wgsl`
+fn packed(value: Values) -> vec2u {
+  let own = ${own};
+  return ${layouts[sink as ComputedType].packed("own")};
+}
+
+fn store(place: u32, value: Eight) {
+  let first = select(value.first, value.second.wzyx, is_reverse());
+  let second = select(value.second, value.first.wzyx, is_reverse());
+  output[parameters.output_offset + place] = vec4u(packed(first), packed(second));
+}`;
+  return wgsl`
+struct Eight { first: Values, second: Values }
+
+fn unpacked(quad: vec2u) -> Values {
+${load}
+}
+
+fn load(place: u32) -> Eight {
+  let block = data[parameters.data_offset + place];
+  let first = unpacked(block.xy);
+  let second = unpacked(block.zw);
+  return Eight(select(first, second.wzyx, is_reverse()), select(second, first.wzyx, is_reverse()));
+}
+${mode === "results" ? store : ""}`;
 }
 
 const each = (vector: 1 | 4, text: (component: string) => string, type: string): string =>
@@ -232,33 +274,22 @@ ${lines(UNROLL, (i) => `    let before_${i + 1} = ${join("carry", `so_far_${i}`)
 }
 
 /** The elements of neighbours that are combined: a vector in which each component has those before it. */
-function rows({ kind, vector, mode, carries }: ScanTile, lanes: LaneCount, rounds: 1 | 4): string {
+function rows({ kind, vector, mode, carries }: ScanTile, lanes: ScanLanes, rounds: 1 | 4): string {
   const join = combiners[kind];
   const slots = WORKGROUP_SIZE / lanes;
   const parts = rounds === 1 ? "Value" : "vec4<Value>";
   const part = (name: string, round: number) => (rounds === 1 ? name : `${name}[${round}]`);
   const place = (round: number) => `step + ${round * lanes}u`;
   const steps = Math.log2(lanes);
+  const texts = { 1: singlesText, 4: quadsText, 8: eightsText }[vector](join);
   const head = wgsl`
 const LANES = ${lanes}u;
 ${lanes > 1 ? `var<workgroup> shares: array<${parts}, ${2 * WORKGROUP_SIZE}>;` : ""}
 
 fn join_parts(a: ${parts}, b: ${parts}) -> ${parts} { return ${join("a", "b")}; }
 
-/// The elements in the order of the scan, each combined with those before it in the vector.
-fn so_far(x: Values) -> Values {
-${
-  vector === 1
-    ? "  return x;"
-    : wgsl`
-  let y = select(x, x.wzyx, is_reverse());
-  let two = ${join("y.x", "y.y")};
-  let four = ${join("y.z", "y.w")};
-  return Values(y.x, two, ${join("two", "y.z")}, ${join("two", "four")});`
-}
-}
+${texts.functions}
 `;
-  const last = (name: string) => (vector === 1 ? name : `${name}.w`);
   const shared =
     lanes === 1
       ? wgsl`
@@ -281,23 +312,7 @@ ${lines(
     sum = shares[${(steps % 2) * WORKGROUP_SIZE}u + lane - member + LANES - 1u];`;
   const result = (round: number) => wgsl`
     let base_${round} = ${join("carry", part("before", round))};
-    ${
-      mode === "results"
-        ? wgsl`
-    if (${place(round)} < end) {
-      let base = Values(base_${round});
-      let after = ${join("base", `x_${round}`)};
-      ${
-        vector === 1
-          ? "let value = select(after, base, is_exclusive());"
-          : wgsl`
-      let shifted = select(after, Values(base_${round}, after.xyz), is_exclusive());
-      let value = select(shifted, shifted.wzyx, is_reverse());`
-      }
-      store(first + place_of(${place(round)}), value);
-    }`
-        : ""
-    }
+    ${mode === "results" ? `if (${place(round)} < end) { store(first + place_of(${place(round)}), placed(x_${round}, base_${round})); }` : ""}
     carry = ${join("carry", part("sum", round))};`;
   return wgsl`
 ${head}
@@ -315,11 +330,76 @@ fn main(${linearBuiltins}) {
   ${carries ? "if (isRow) { carry = carry_of(row * parameters.segments + segment); }" : ""}
   for (var tile = segment * parameters.segment_length; tile < limit; tile += ${lanes * rounds}u) {
     let step = tile + member;
-${lines(rounds, (i) => `    var x_${i} = Values(identity());\n    if (${place(i)} < end) { x_${i} = so_far(load(first + place_of(${place(i)}))); }`)}
-    let own = ${parts}(${Array.from({ length: rounds }, (_, i) => last(`x_${i}`)).join(", ")});
+${lines(rounds, (i) => `    var x_${i} = ${texts.nothing};\n    if (${place(i)} < end) { x_${i} = so_far(load(first + place_of(${place(i)}))); }`)}
+    let own = ${parts}(${Array.from({ length: rounds }, (_, i) => texts.last(`x_${i}`)).join(", ")});
 ${shared}
 ${lines(rounds, result)}
   }
   ${mode === "totals" ? "if (isRow && member == 0u) { output[parameters.output_offset + row * parameters.segments + segment] = carry; }" : ""}
 }`;
+}
+
+/** What is loaded at once, of a row. */
+interface RowTexts {
+  /** `so_far`: each combined with those before it, in the order of the scan. `placed`: results, in the order of the row. */
+  readonly functions: string;
+  readonly nothing: string;
+  readonly last: (name: string) => string;
+}
+
+function singlesText(join: Combine): RowTexts {
+  return {
+    functions: wgsl`
+fn so_far(x: Values) -> Values { return x; }
+
+fn placed(x: Values, base: Value) -> Values { return select(${join("base", "x")}, base, is_exclusive()); }`,
+    nothing: "identity()",
+    last: (name) => name,
+  };
+}
+
+function soFarOfFour(join: Combine): string {
+  return wgsl`
+fn so_far_of_four(x: Values) -> Values {
+  let two = ${join("x.x", "x.y")};
+  let four = ${join("x.z", "x.w")};
+  return Values(x.x, two, ${join("two", "x.z")}, ${join("two", "four")});
+}`;
+}
+
+function quadsText(join: Combine): RowTexts {
+  return {
+    functions: wgsl`
+${soFarOfFour(join)}
+fn so_far(x: Values) -> Values { return so_far_of_four(select(x, x.wzyx, is_reverse())); }
+
+fn placed(x: Values, base: Value) -> Values {
+  let after = ${join("Values(base)", "x")};
+  let shifted = select(after, Values(base, after.xyz), is_exclusive());
+  return select(shifted, shifted.wzyx, is_reverse());
+}`,
+    nothing: "Values(identity())",
+    last: (name) => `${name}.w`,
+  };
+}
+
+function eightsText(join: Combine): RowTexts {
+  return {
+    functions: wgsl`
+${soFarOfFour(join)}
+fn so_far(x: Eight) -> Eight {
+  let first = so_far_of_four(x.first);
+  return Eight(first, ${join("Values(first.w)", "so_far_of_four(x.second)")});
+}
+
+fn placed(x: Eight, base: Value) -> Eight {
+  let first = ${join("Values(base)", "x.first")};
+  let second = ${join("Values(base)", "x.second")};
+  return Eight(
+    select(first, Values(base, first.xyz), is_exclusive()),
+    select(second, Values(first.w, second.xyz), is_exclusive()));
+}`,
+    nothing: "Eight(Values(identity()), Values(identity()))",
+    last: (name) => `${name}.second.w`,
+  };
 }

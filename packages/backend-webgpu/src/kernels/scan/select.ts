@@ -1,8 +1,8 @@
 import { dtypeBytes } from "@backplane/core";
 import { type ComputedType, WORKGROUP_SIZE } from "../../program/index.js";
-import type { Extents, LaneCount } from "../rows/index.js";
+import type { Extents } from "../rows/index.js";
 import { groupsFor } from "../rows/index.js";
-import type { ScanTile } from "./scan.wgsl.js";
+import type { ScanLanes, ScanTile, ScanVector } from "./scan.wgsl.js";
 
 /** Rows, length and inner count loads along what these lie along. */
 export interface ScanPlan extends Pick<ScanTile, "along" | "vector" | "lanes" | "rounds"> {
@@ -25,7 +25,9 @@ const BUSY_INVOCATIONS = 131_072;
 /** The fewest lines of a segment. */
 export const leastLines = 32;
 
-const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, WORKGROUP_SIZE];
+const laneCounts: readonly ScanLanes[] = [1, 4, 16, 64, WORKGROUP_SIZE];
+/** Rows of eights, which are half as many loads, have as many bytes in each. */
+const laneCountsOfEights: readonly ScanLanes[] = [1, 2, 4, 16, 64, 128, WORKGROUP_SIZE];
 
 /** `places`: where operands of the type begin, in bytes. */
 export function vectorOf(dtype: ComputedType, { length, inner }: Extents, places: readonly number[]): 1 | 4 {
@@ -34,7 +36,25 @@ export function vectorOf(dtype: ComputedType, { length, inner }: Extents, places
   return run % 4 === 0 && places.every((place) => place % bytes === 0) ? 4 : 1;
 }
 
-export function planScan({ outer, length, inner }: Extents, vector: 1 | 4, maxSegments: number): ScanPlan {
+/** Whether rows consist of eights of f16, as which they take as many steps as rows of f32 with as many bytes. */
+export function isInEights(
+  dtypes: readonly (ComputedType | "keys")[],
+  { length, inner }: Extents,
+  places: readonly number[],
+): boolean {
+  return (
+    dtypes.every((dtype) => dtype === "f16") &&
+    inner === 1 &&
+    length % 8 === 0 &&
+    places.every((place) => place % 16 === 0)
+  );
+}
+
+export function planScan(
+  { outer, length, inner }: Extents,
+  vector: ScanVector,
+  maxSegments: number,
+): ScanPlan {
   if (inner > 1) {
     const rows = (outer * inner) / vector;
     const wanted = Math.min(Math.ceil(BUSY_INVOCATIONS / rows), Math.floor(length / leastLines), maxSegments);
@@ -46,7 +66,8 @@ export function planScan({ outer, length, inner }: Extents, vector: 1 | 4, maxSe
   }
   const loads = length / vector;
   const rounds = loads > 4 ? 4 : 1;
-  const lanes = laneCounts.find((count) => count * rounds >= loads) ?? WORKGROUP_SIZE;
+  const counts = vector === 8 ? laneCountsOfEights : laneCounts;
+  const lanes = counts.find((count) => count * rounds >= loads) ?? WORKGROUP_SIZE;
   const tile = lanes * rounds;
   const shared = outer < busyRows ? Math.ceil(TARGET_WORKGROUPS / outer) : 1;
   const wanted = Math.min(shared, Math.floor(loads / (2 * tile)), maxSegments);

@@ -1,6 +1,7 @@
 import { scatterKinds, scatterTypes } from "@backplane/core";
 import { memoized, WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, KernelContext } from "../../runtime/index.js";
+import { isNarrow } from "../machine.js";
 import type { OperationEntry } from "../operation.js";
 import { scan } from "../scan/index.js";
 import { middleOf, type Segmentation, windowBytes, windowOf } from "../segments/index.js";
@@ -9,9 +10,11 @@ import { claimProgram, lastProgram } from "./last.wgsl.js";
 import { listsProgram } from "./lists.wgsl.js";
 import { countProgram, placeProgram, RADIX, type Source } from "./order.wgsl.js";
 import { columns, type Problem, rows, slab, some } from "./parts.js";
-import { planScatter, type ScatterPlan, shareOfRow, tilesFor } from "./select.js";
+import { rangesProgram } from "./ranges.wgsl.js";
+import { planScatter, rangesOfKeys, type ScatterPlan, shareOfRow, tilesFor } from "./select.js";
 
 type LastPlan = Extract<ScatterPlan, { form: "last" }>;
+type RangesPlan = Extract<ScatterPlan, { form: "ranges" }>;
 type ListsPlan = Extract<ScatterPlan, { form: "lists" }>;
 
 const columnsOf = memoized(columnsProgram);
@@ -19,6 +22,7 @@ const claimOf = memoized(claimProgram);
 const lastOf = memoized(lastProgram);
 const countOf = memoized(countProgram);
 const placeOf = memoized(placeProgram);
+const rangesOf = memoized(rangesProgram);
 const listsOf = memoized(listsProgram);
 
 /** Bytes of a count or number, and of a pair. */
@@ -29,9 +33,10 @@ const PAIR = 8;
 const MOST_ENTRIES = 2 ** 22;
 
 function run(context: KernelContext, problem: Problem): void {
-  const plan = planScatter(problem);
+  const plan = planScatter(problem, !isNarrow(context.features));
   if (plan.form === "columns") runColumns(context, problem, plan.width);
   else if (plan.form === "last") runLast(context, problem, plan);
+  else if (plan.form === "ranges") runRanges(context, problem, plan);
   else if (plan.entries > mostEntries(plan.period)) runInParts(context, problem, plan);
   else runLists(context, problem, plan, roomFor(context, plan.entries, plan.digits.length, radixOf(plan)));
 }
@@ -58,7 +63,7 @@ function runColumns(context: KernelContext, problem: Problem, width: 1 | 2): voi
   );
 }
 
-function targetsOf(problem: Problem, { period, keys }: LastPlan | ListsPlan) {
+function targetsOf(problem: Problem, { period, keys }: LastPlan | RangesPlan | ListsPlan) {
   return {
     count: problem.count,
     length: problem.length,
@@ -92,6 +97,22 @@ function runLast(context: KernelContext, problem: Problem, plan: LastPlan): void
   const { parameters, workgroups } = rowsOf(plan);
   const regions = { indices, last, updates, output };
   context.dispatch(lastOf(plan.unit), regions, { ...targets, ...parameters, entries }, workgroups);
+}
+
+function runRanges(context: KernelContext, problem: Problem, plan: RangesPlan): void {
+  const { dtype, kind, indices, updates, output } = problem;
+  const { entries, keys, rows, units, vector } = plan;
+  const { ranges, range } = rangesOfKeys(keys);
+  const repeats = rows / entries;
+  context.dispatch(
+    rangesOf(kind, dtype, vector),
+    { indices, updates, output },
+    {
+      ...targetsOf(problem, plan),
+      ...{ entries, ranges, range, repeats, units, lane_shift: shareOfRow(units).laneShift },
+    },
+    ranges * repeats,
+  );
 }
 
 /** Scratch of lists: pairs twice, or once if one pass sorts them; counts, and their sums. */
@@ -153,7 +174,7 @@ function runInParts(context: KernelContext, problem: Problem, { period }: ListsP
     const own = slab(problem, o, Math.min(slabs, outer - o));
     for (let j = 0; j < count; j += steps) {
       const part = own.outer > 1 ? own : some(own, j, Math.min(steps, count - j));
-      const plan = planScatter(part);
+      const plan = planScatter(part, false);
       if (plan.form === "lists") runLists(context, part, plan, room);
       else run(context, part);
     }
@@ -164,8 +185,9 @@ function runInParts(context: KernelContext, problem: Problem, { period }: ListsP
 const mostEntries = (period: number): number => Math.max(MOST_ENTRIES, period);
 
 function scratchBound(problem: Problem): number {
-  const plan = planScatter(problem);
-  if (plan.form === "columns") return 0;
+  // Ranges take none.
+  const plan = planScatter(problem, false);
+  if (plan.form === "columns" || plan.form === "ranges") return 0;
   if (plan.form === "last") return WORD * plan.keys;
   const most = mostEntries(plan.period);
   if (plan.entries > most) return Math.max(PAIR * most, countBytes(most, RADIX));
@@ -181,7 +203,7 @@ const segments: Segmentation<Problem> = {
   divide(context, problem, run) {
     const { outer, length, count, inner, indices, updates } = problem;
     // The scratch of lists is as long as their updates are many; where only the last one counts, it is as long as the output.
-    const scratch = planScatter(problem).form === "lists" ? scratchBound(problem) : 0;
+    const scratch = planScatter(problem, false).form === "lists" ? scratchBound(problem) : 0;
     const isTooLong = Math.max(windowOf(indices), windowOf(updates), scratch) > windowBytes(context.features);
     const [extent, part] =
       outer > 1

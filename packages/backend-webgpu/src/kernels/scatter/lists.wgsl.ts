@@ -21,7 +21,7 @@ const UNROLL = 4;
 /** The elements of a unit. One of f16 shares its word: a list has the updates of both. */
 export type Vector = 1 | 2 | 4;
 
-interface UnitText {
+export interface UnitText {
   readonly binding: ElementType;
   /** The place of the binding's first unit. */
   start(binding: "updates" | "output"): string;
@@ -33,7 +33,7 @@ interface UnitText {
   store(value: string): string;
 }
 
-function unitText(kind: ScatterKind, dtype: ScatterType, vector: Vector): UnitText {
+export function unitText(kind: ScatterKind, dtype: ScatterType, vector: Vector): UnitText {
   const { single, quad, value, functions, unpacked, packed } = layouts[dtype];
   const whole = (binding: string) => `parameters.${binding}_offset`;
   if (dtype === "f16" && vector !== 4) {

@@ -26,6 +26,7 @@ interface Entries {
 export type ScatterPlan =
   | { readonly form: "columns"; readonly width: 1 | 2 }
   | (Entries & { readonly form: "last"; readonly unit: "block" | "word" })
+  | (Entries & { readonly form: "ranges"; readonly vector: Vector })
   | (Entries & { readonly form: "lists"; readonly vector: Vector; readonly digits: readonly Digit[] });
 
 /** Bits of a key that one pass sorts by. */
@@ -39,21 +40,32 @@ const columnStep = 1;
 const listsStart = 12;
 const orderPass = 15;
 const lastStart = 12;
+const rangesStart = 8;
+
+/**
+ * Rows of updates that all workgroups can look through, each for those of its range of keys, and units that these then move, in
+ * less time than sorting takes: 25 us instead of 53 for 16,384 rows of 64 units on an NVIDIA H100, and 13 instead of 65 for 8,192
+ * of 16. With 32,768 rows, or 256 units, there is no difference.
+ */
+const MOST_LOOKED_THROUGH = 2 ** 14;
+const MOST_UNITS = 2 ** 21;
 
 /** Invocations that walk along columns at the same time, and entries that a pass over them takes in a microsecond. */
 const BUSY_INVOCATIONS = 2 ** 17;
 const ENTRIES_PER_STEP = 2 ** 16;
 
-/** Depends on shapes and places alone. */
-export function planScatter(problem: Problem): ScatterPlan {
+/** Depends on shapes and places, and on whether many workgroups can look through all updates, as those of an emulated GPU cannot. */
+export function planScatter(problem: Problem, canLookThrough: boolean): ScatterPlan {
   const { kind, dtype, outer, count, inner, output } = problem;
   const isHalf = dtype === "f16";
   const width = isHalf ? 2 : 1;
-  const other = kind === "set" ? (planLast(problem) ?? planLists(problem)) : planLists(problem);
+  const sorted = () => (canLookThrough ? planRanges(problem) : undefined) ?? planLists(problem);
+  const other = kind === "set" ? (planLast(problem) ?? sorted()) : sorted();
   if (isHalf && (inner % 2 !== 0 || output.byteOffset % 4 !== 0)) return other;
   const walks = Math.max(1, (outer * inner) / width / BUSY_INVOCATIONS);
   const passes = other.form === "lists" ? other.digits.length : 1;
-  const start = other.form === "lists" ? listsStart + passes * orderPass : lastStart;
+  const starts = { last: lastStart, ranges: rangesStart, lists: listsStart + passes * orderPass };
+  const start = starts[other.form];
   const others = start + (passes * other.entries) / ENTRIES_PER_STEP;
   return columnStep * count * walks <= others ? { form: "columns", width } : other;
 }
@@ -69,6 +81,23 @@ function planLast(problem: Problem): (ScatterPlan & { form: "last" }) | undefine
     if ([bytes, updates.byteOffset, output.byteOffset].every((place) => place % size === 0))
       return { form: "last", unit, ...entriesOf(problem, period, bytes / size) };
   return undefined;
+}
+
+function planRanges(problem: Problem): (ScatterPlan & { form: "ranges" }) | undefined {
+  const { digits: _, ...lists } = planLists(problem);
+  const isAlone = problem.dtype === "f16" && lists.vector === 1;
+  const { keys, rows, units } = lists;
+  if (keys === 0 || isAlone || rows > MOST_LOOKED_THROUGH || rows * units > MOST_UNITS) return undefined;
+  return { ...lists, form: "ranges" };
+}
+
+/** Workgroups that look through all entries. */
+const RANGES = 512;
+
+/** Ranges of keys, and keys of each. */
+export function rangesOfKeys(keys: number): { readonly ranges: number; readonly range: number } {
+  const range = Math.ceil(keys / Math.min(keys, RANGES));
+  return { ranges: Math.ceil(keys / range), range };
 }
 
 function planLists(problem: Problem): ScatterPlan & { form: "lists" } {

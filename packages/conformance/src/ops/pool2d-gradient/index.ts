@@ -76,6 +76,10 @@ const timedOf = (
     operands: { outputGradient: windows, ...(isMax ? { indices: windows } : {}), inputGradient },
     // Any places of the image: kernels take as long if these are in their windows.
     ...(isMax ? { types, below: { indices: 112 * 112 } } : {}),
+    parts:
+      layout === "NCHW"
+        ? { count: batch * 64, rest: { inputShape: [1, 1, 112, 112] } }
+        : { count: batch, rest: { inputShape: [1, 112, 112, 64] } },
     ...(copyShare === undefined ? {} : { copyShare }),
   };
 };

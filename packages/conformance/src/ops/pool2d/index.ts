@@ -68,6 +68,7 @@ const timedOf = (
       input: batch * channels * height * width,
       output: batch * channels * (height / 2) * (width / 2),
     },
+    parts: { count: batch * channels, rest: { inputShape: [1, 1, height, width] } },
     ...(copyShare === undefined ? {} : { copyShare }),
   };
 };

@@ -71,6 +71,10 @@ const timedOf = (
       ...(layout === "NCHW" ? {} : { layout }),
     },
     operands: { outputGradient: 4 * product(inputShape), inputGradient: product(inputShape) },
+    parts:
+      layout === "NCHW"
+        ? { count: batch * 64, rest: { inputShape: [1, 1, extent, extent] } }
+        : { count: batch, rest: { inputShape: [1, extent, extent, 64] } },
     ...(copyShare === undefined ? {} : { copyShare }),
   };
 };

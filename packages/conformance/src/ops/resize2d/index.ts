@@ -60,6 +60,7 @@ const timedOf = (
     ...{ size, name: `${kind} x2 of ${shape.join("x")}` },
     rest: { kind, inputShape: shape, outputHeight: 2 * extent, outputWidth: 2 * extent },
     operands: { input: product(shape), output: 4 * product(shape) },
+    parts: { count: batch * 64, rest: { inputShape: [1, 1, extent, extent] } },
     ...(copyShare === undefined ? {} : { copyShare }),
   };
 };
