@@ -92,10 +92,10 @@ describe("webgpu argReduce plans", () => {
   it("share rows as far as keeps loads together and a large device busy", () => {
     assert.equal(plan([16_384, 4096, 1]), "length 4 64x1");
     assert.equal(plan([2 ** 20, 64, 1]), "length 4 4x1");
-    assert.equal(plan([64, 2 ** 20, 1]), "length 4 256x64");
-    assert.equal(plan([64, 2 ** 20, 1], 4), "length 1 256x64");
-    assert.equal(plan([1, 4096, 16_384]), "inner 4 16x16");
-    assert.equal(plan([1, 4096, 16_383]), "inner 1 16x4");
+    assert.equal(plan([64, 2 ** 20, 1]), "length 4 256x32");
+    assert.equal(plan([64, 2 ** 20, 1], 4), "length 1 256x32");
+    assert.equal(plan([1, 4096, 16_384]), "inner 4 16x8");
+    assert.equal(plan([1, 4096, 16_383]), "inner 1 16x2");
     assert.equal(plan([1, 2 ** 24, 1], 0, 3), "length 4 256x3");
     assert.equal(plan([2 ** 22, 3, 1]), "length 1 1x1");
     assert.deepInclude(planJoin(64, 64), { segments: 1, length: 64, lanes: 16 });

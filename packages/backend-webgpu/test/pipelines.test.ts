@@ -342,9 +342,11 @@ const argumentsOf: {
   },
   scatter: (next) => {
     const [outer, inner] = [1 + next(20), 1 + next(40)];
+    // Few updates, and so many that they are sorted.
+    const count = 1 + next(40) + next(2) * 5000;
     return {
       ...{ kind: "add", shape: [outer, 1 + next(40), inner], axis: 1 },
-      indexShape: [next(2) === 0 ? outer : 1, 1 + next(40), next(2) === 0 ? inner : 1],
+      indexShape: [next(2) === 0 ? outer : 1, count, next(2) === 0 ? inner : 1],
       ...{ indices: slice(1, next), updates: slice(2, next), output: slice(3, next) },
     };
   },

@@ -7,8 +7,8 @@ import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 /** Weights of a row that one invocation unpacks at a time. */
 export const MATRIX_RUN = 32;
 
-/** Fewer rows leave most of a matrix empty. */
-const FEWEST_ROWS = 5;
+/** For fewer rows the kernels without matrix units are as fast. */
+const FEWEST_ROWS = 9;
 
 /** Steps of k below which a part is not worth adding up. */
 const SHORTEST_PART = 512;
@@ -26,6 +26,13 @@ export interface QuantizedMatrixTile {
   readonly depth: 32 | 64;
   readonly ahead: number;
 }
+
+/** By the number of rows. */
+export const quantizedMatrixTiles: readonly QuantizedMatrixTile[] = [
+  { rows: 16, columns: 128, subgroups: 4, panels: 2, depth: 32, ahead: 2 },
+  { rows: 32, columns: 128, subgroups: 8, panels: 1, depth: 64, ahead: 1 },
+  { rows: 64, columns: 128, subgroups: 8, panels: 1, depth: 64, ahead: 1 },
+];
 
 /** Numbers that follow from a tile; those of units in workgroup memory are of 16 bytes. */
 export interface MatrixLayout {
@@ -102,13 +109,6 @@ export function matrixParts(
   const depth = Math.max(Math.ceil(k / wanted / stride) * stride, SHORTEST_PART);
   return { parts: Math.ceil(k / depth), depth };
 }
-
-/** By the number of rows. */
-export const quantizedMatrixTiles: readonly QuantizedMatrixTile[] = [
-  { rows: 16, columns: 32, subgroups: 4, panels: 4, depth: 32, ahead: 2 },
-  { rows: 32, columns: 128, subgroups: 4, panels: 1, depth: 32, ahead: 4 },
-  { rows: 64, columns: 128, subgroups: 8, panels: 1, depth: 64, ahead: 1 },
-];
 
 /** The most sums that `matrixParts` makes for m rows, whatever the device. */
 export function mostSums(m: number, n: number): number {

@@ -11,7 +11,7 @@ import { storeRounded } from "../halves.js";
 import { scratchBytes, sliceOf } from "../segments/index.js";
 import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
 import { type FewRowsForm, fewRowsProgram } from "./few-rows.wgsl.js";
-import { columnsPerWorkgroup, fewRowsTile } from "./few-rows-tile.js";
+import { fewRowsTile, fewRowsWorkgroups } from "./few-rows-tile.js";
 import type { Finish } from "./finish.wgsl.js";
 import { joinProgram } from "./join.wgsl.js";
 import { quantizedMatrixProgram } from "./matrices.wgsl.js";
@@ -91,7 +91,7 @@ function addsOf({ beta, c }: Problem, { region }: Results): Finish["adds"] {
 /** Few rows of A, by weights that are dequantized in registers. */
 export function runFewRows(context: KernelContext, problem: Problem, results: Results): void {
   const { dtype, bits, scaleType, block, m, n, k, blocks, a, b } = problem;
-  const tile = fewRowsTile(m, context.features);
+  const tile = fewRowsTile(m, n, context.features);
   const form: FewRowsForm = {
     bits,
     scaleType,
@@ -113,7 +113,7 @@ export function runFewRows(context: KernelContext, problem: Problem, results: Re
       ...{ m, n, k, runs: (blocks * block) / tile.run, block_shift: Math.log2(block) },
       ...{ pitch: results.pitch, beta: problem.beta, before_pitch: problem.pitch ?? n },
     },
-    Math.ceil(n / columnsPerWorkgroup(tile)) * Math.ceil(m / tile.rows),
+    fewRowsWorkgroups(tile, m, n),
   );
 }
 

@@ -20,10 +20,10 @@ export const segments: Segmentation<Problem> = {
       ...[windowOf(a), windowOf(b), windowOf(scales), windowOf(c)],
       ...[zeroPoints === undefined ? 0 : windowOf(zeroPoints), bias === undefined ? 0 : windowOf(bias)],
     ),
-  // Results in f32, and parts of their sums; or weights, of which gemm may make copies, and its parts of sums.
+  // Results in f32, or parts of their sums; or weights, of which gemm may make copies, and its parts of sums.
   scratchBound: ({ m, n, bits, block, blocks }, longest) =>
     m <= mostFewRows
-      ? 4 * (m * n + mostSums(m, n))
+      ? 4 * mostSums(m, n)
       : Math.max(8 * longest, 8 * n * blocks * block * (bits / 8), PARTIAL_SUM_BYTES),
 
   divide(context, problem, run) {

@@ -105,7 +105,7 @@ function runRanges(context: KernelContext, problem: Problem, plan: RangesPlan): 
   const { ranges, range } = rangesOfKeys(keys);
   const repeats = rows / entries;
   context.dispatch(
-    rangesOf(kind, dtype, vector, plan.period === 1 && entries === problem.count),
+    rangesOf(kind, dtype, vector),
     { indices, updates, output },
     {
       ...targetsOf(problem, plan),

@@ -29,18 +29,15 @@ export type RangesParameter =
  * A workgroup has a range of keys, and looks through all entries for those that go there. It brings so many of them
  * as it has invocations into the order of their keys, and of the updates of each, and then combines each list with its row, a
  * unit for each invocation. For few entries, which all workgroups can read: everything takes one dispatch.
- *
- * @param isPlain there is one slab, and an index for each row: keys are found without divisions
  */
 export function rangesProgram(
   kind: ScatterKind,
   dtype: ScatterType,
   vector: Vector,
-  isPlain: boolean,
 ): Program<"indices" | "updates" | "output", RangesParameter> {
   const unit = unitText(kind, dtype, vector);
   return program({
-    name: `scatter_ranges_${kind}_${dtype}_${vector}${isPlain ? "_plain" : ""}`,
+    name: `scatter_ranges_${kind}_${dtype}_${vector}`,
     bindings: { indices: input("i32"), updates: input(unit.binding), output: output(unit.binding) },
     parameters: {
       /** Ranges of so many keys. Rows of all entries, and of all keys, are there `repeats` times. */
@@ -52,7 +49,7 @@ export function rangesProgram(
     body: wgsl`
 ${workgroupIndex}
 ${unit.functions}
-${isPlain ? plainKey : targetFunctions}
+${targetFunctions}
 alias Value = ${unit.value};
 
 struct Entry { key: u32, number: u32 }
@@ -169,12 +166,3 @@ fn update_of(at: u32) -> Value {
 `,
   });
 }
-
-/** As of `targetFunctions`. */
-const plainKey = wgsl`
-fn key_of(entry: u32) -> u32 {
-  let index = indices[parameters.indices_offset + entry * parameters.axis_stride];
-  let key = u32(index) - parameters.first;
-  return select(parameters.keys, key, index >= 0 && key < parameters.length);
-}
-`;

@@ -16,10 +16,19 @@ export const targetParameters: Readonly<Record<TargetParameter, "u32">> = {
 export const targetFunctions: string = wgsl`
 /// The key of an entry; the number of keys if its index is out of range.
 fn key_of(entry: u32) -> u32 {
-  let step = entry / parameters.period;
-  let i = entry - step * parameters.period;
-  let o = step / parameters.count;
-  let j = step - o * parameters.count;
+  // Mostly there is an index for each row, of one slab: then nothing is divided.
+  var step = entry;
+  var i = 0u;
+  if (parameters.period > 1u) {
+    step = entry / parameters.period;
+    i = entry - step * parameters.period;
+  }
+  var o = 0u;
+  var j = step;
+  if (parameters.outer_stride > 0u) {
+    o = step / parameters.count;
+    j = step - o * parameters.count;
+  }
   let at = o * parameters.outer_stride + j * parameters.axis_stride + i * parameters.inner_stride;
   let index = indices[parameters.indices_offset + at];
   // A difference of a negative index might wrap round into the range.

@@ -66,7 +66,8 @@ const table = {
  * The sums over i run over the queries of all heads that share a key head, in the same order every time. P and S are 0 where a
  * key is not seen; so gradients of queries that see no key, and of keys that nobody sees, are 0. The mask gets no gradient.
  * Everything is computed in f32, and f16 gradients are rounded once. P is computed again, from q, k and logSumExp (T. Dao,
- * "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023): extra memory is O(length).
+ * "FlashAttention-2: Faster attention with better parallelism and work partitioning", 2023): extra memory is O(length), and S of as
+ * many heads as a backend has a fixed amount of scratch for.
  * A NaN or an infinity in a row of an operand may spread to all gradients of the heads that share its keys.
  */
 export interface AttentionGradientArguments extends ArgumentsOf<typeof table> {}
