@@ -71,6 +71,7 @@ const within = (microseconds: number) => ({ goal: { against: "time", microsecond
 
 /** A large product and its goal; the harder forms below are compared with it. */
 const square = gemm(4096, 4096, 4096, torch(0.9));
+const squareOfHalves = gemm(4096, 4096, 4096, { dtype: "f16", matrices: true, ...torch(0.6) });
 /** Images as in the middle of a residual network. */
 const images = { batch: 32, channels: 256, size: 56 };
 const depthwise = conv2d({ ...images, filters: 256, kernel: 3, depthwise: true }, torch(0.6));
@@ -111,14 +112,19 @@ function gradients(dtype: "f32" | "f16", headSize: number, microseconds: number,
 const large: readonly Case[] = [
   gemm(1024, 1024, 1024, torch(0.9)),
   square,
+  gemm(2048, 2048, 2048, torch(0.9)),
   gemm(8192, 8192, 8192, torch(0.9)),
   gemm(4096, 4096, 4096, { transB: true, ...like(square, 0.85) }),
   gemm(4096, 4096, 4096, { transA: true, ...like(square, 0.85) }),
   gemm(4096, 4096, 4096, { transA: true, transB: true, ...like(square, 0.85) }),
   gemm(4095, 4097, 4093, like(square, 0.85)),
   gemm(4096, 4096, 4096, { padding: 8, ...like(square, 0.85) }),
-  gemm(4096, 4096, 4096, { dtype: "f16", matrices: true, ...torch(0.45) }),
-  gemm(8192, 8192, 8192, { dtype: "f16", matrices: true, ...torch(0.45) }),
+  squareOfHalves,
+  gemm(8192, 8192, 8192, { dtype: "f16", matrices: true, ...torch(0.6) }),
+  ...[{ transB: true }, { transA: true }, { transA: true, transB: true }].map((form) =>
+    gemm(4096, 4096, 4096, { dtype: "f16", matrices: true, ...form, ...like(squareOfHalves, 0.9) }),
+  ),
+  gemm(4095, 4097, 4093, { dtype: "f16", matrices: true, ...like(squareOfHalves, 0.9) }),
   gemm(4096, 4096, 4096, { dtype: "f16", matrices: false, ...like(square, 1) }),
   batchedGemm(64, 512, torch(0.75)),
   batchedGemm(1024, 64, torch(0.75)),

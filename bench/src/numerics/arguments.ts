@@ -3,9 +3,14 @@ import { generator } from "../data.js";
 import { rounded } from "./device.js";
 import { format } from "./format.js";
 
+const spread: Readonly<Record<FloatType, (perExponent: number) => Float32Array>> = {
+  f32: spreadSingles,
+  f16: everyHalf,
+};
+
 /** Arguments for functions of one number: all of f16, a selection of f32. */
 export function unaryArguments(dtype: FloatType, perExponent: number): Float32Array {
-  return dtype === "f16" ? everyHalf() : spreadSingles(perExponent);
+  return spread[dtype](perExponent);
 }
 
 /** Every number of f16 but infinities and NaN. */

@@ -12,9 +12,36 @@ import {
 /** Elements of one call: no more than every adapter takes in one buffer. */
 const callElements = 2 ** 20;
 
+/** How numbers become elements, and elements numbers again. */
+interface Codec {
+  encode(values: ArrayLike<number>): Float32Array | Uint16Array;
+  /** The numbers of `elements`, and the array that they are read into. */
+  room(count: number): { readonly elements: Float32Array | Uint16Array; numbers(): Float32Array };
+}
+
+const codecs: Readonly<Record<FloatType, Codec>> = {
+  f32: {
+    encode: (values) => Float32Array.from(values),
+    room(count) {
+      const elements = new Float32Array(count);
+      return { elements, numbers: () => elements };
+    },
+  },
+  f16: {
+    encode: encodeFloat16,
+    room(count) {
+      const elements = new Uint16Array(count);
+      return { elements, numbers: () => decodeFloat16(elements) };
+    },
+  },
+};
+
 /** The numbers as an element type holds them. */
 export function rounded(dtype: FloatType, values: ArrayLike<number>): Float32Array {
-  return dtype === "f32" ? Float32Array.from(values) : decodeFloat16(encodeFloat16(values));
+  const { encode, room } = codecs[dtype];
+  const { elements, numbers } = room(values.length);
+  elements.set(encode(values));
+  return numbers();
 }
 
 export function runUnary(
@@ -56,12 +83,12 @@ async function run(
       const end = Math.min(start + callElements, count);
       for (const [i, handle] of handles.entries()) {
         const piece = inputs[i]!.subarray(start, end);
-        backend.copyHtoD(handle, dtype === "f32" ? piece : encodeFloat16(piece));
+        backend.copyHtoD(handle, codecs[dtype].encode(piece));
       }
       call(end - start, handles, output!);
-      const stored = dtype === "f32" ? new Float32Array(end - start) : new Uint16Array(end - start);
-      await backend.copyDtoH(stored, output!);
-      results.set(stored instanceof Uint16Array ? decodeFloat16(stored) : stored, start);
+      const { elements, numbers } = codecs[dtype].room(end - start);
+      await backend.copyDtoH(elements, output!);
+      results.set(numbers(), start);
     }
   } finally {
     for (const handle of [output!, ...handles]) backend.free(handle);

@@ -175,13 +175,16 @@ function* sortedPieces(dtype: FloatType, runs: number): Generator<Float32Array> 
   }
 }
 
+/** Whole numbers, the squares of which the type holds. */
+const mostWholes: Readonly<Record<FloatType, number>> = { f32: 4097, f16: 46 };
+
 /** Calls whose exact result is a number of the type, which they must return. */
 async function exactPoints(
   backend: ComputeBackend,
   dtype: FloatType,
   report: (fact: Fact) => void,
 ): Promise<void> {
-  const wholes = Array.from({ length: dtype === "f32" ? 4097 : 46 }, (_, i) => i);
+  const wholes = Array.from({ length: mostWholes[dtype] }, (_, i) => i);
   const some = rounded(dtype, [0.3, 1, 2, 3.14, 1e-4, 6e4, 17, 0.999, 1.001, 0, 2 ** -14]);
   const both = [...some, ...some.map((x) => -x)];
   const zeros = [0, -0];

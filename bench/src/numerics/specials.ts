@@ -22,12 +22,15 @@ type Triple = readonly [a: number, b: number];
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
+/** Subnormal numbers, the smallest normal one, and the largest. */
+const limits = {
+  f32: { least: 2 ** -149, half: 2 ** -127, smallest: 2 ** -126, largest: (2 - 2 ** -23) * 2 ** 127 },
+  f16: { least: 2 ** -24, half: 2 ** -15, smallest: 2 ** -14, largest: 65504 },
+} as const satisfies Readonly<Record<FloatType, object>>;
+
 /** Returns the device's results for NaN, infinities, subnormal numbers, zeros of either sign, and ties. */
 export async function specials(backend: ComputeBackend, dtype: FloatType): Promise<Special[]> {
-  const [least, half, smallest, largest] =
-    dtype === "f32"
-      ? [2 ** -149, 2 ** -127, 2 ** -126, (2 - 2 ** -23) * 2 ** 127]
-      : [2 ** -24, 2 ** -15, 2 ** -14, 65504];
+  const { least, half, smallest, largest } = limits[dtype];
   const exactKinds: readonly FloatUnaryKind[] = ["relu", "abs", "neg", "floor", "ceil", "round", "sign"];
   const group = new Groups(backend, dtype);
 
@@ -117,8 +120,8 @@ export async function specials(backend: ComputeBackend, dtype: FloatType): Promi
       [-1, kind === "add" ? 1 : -1],
     ]);
 
-  await group.binary("ties", "add", dtype === "f16" ? halfTies : singleTies);
-  await group.binary("ties", "mul", dtype === "f16" ? halfProductTies : []);
+  await group.binary("ties", "add", ties[dtype].add);
+  await group.binary("ties", "mul", ties[dtype].mul);
   return group.all;
 }
 
@@ -151,6 +154,11 @@ const singleTies: readonly Triple[] = [
   [1, 2 ** -24],
   [1 + 2 ** -23, 2 ** -24],
 ];
+
+const ties = {
+  f32: { add: singleTies, mul: [] },
+  f16: { add: halfTies, mul: halfProductTies },
+} as const satisfies Readonly<Record<FloatType, object>>;
 
 /** Collects the calls under each topic. */
 class Groups {

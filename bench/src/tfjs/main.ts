@@ -49,7 +49,7 @@ const sampleMilliseconds = 5;
 /** Of a call: clocks may not see shorter ones. */
 const leastSeconds = 1e-6;
 /** Engines compile meanwhile, and compile again what turns out to be called often. */
-const warmUpSeconds = 1.5;
+const warmUpSeconds = 1;
 const warmUpRounds = 5;
 /** Of the samples of a case: those above were disturbed by others. */
 const quiet = 0.25;

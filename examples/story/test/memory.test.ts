@@ -87,8 +87,8 @@ describe("memory", () => {
       const [small, large] = [bytesWith(100), bytesWith(1100)];
       const perToken = 2 * shape.layers * shape.kvHeads * shape.headSize * 4;
       expect([small.cacheBytes, large.cacheBytes]).to.deep.equal([100 * perToken, 1100 * perToken]);
-      // Besides the cache, only the angles and the number of each place depend on the room.
-      const place = 2 * shape.frequencies.length * 4 + 4;
+      // Besides the cache, only the angles and the number of each place, and whether it is seen, depend on the room.
+      const place = 2 * shape.frequencies.length * 4 + 4 + 1;
       expect(large.bytes - small.bytes).to.equal(1000 * (perToken + place));
     });
   });

@@ -24,7 +24,7 @@ import {
   type PlanContext,
 } from "./kernels/kernel.js";
 import { KernelLibrary } from "./kernels/library.js";
-import { memoryKernels, planCopy, planFill } from "./kernels/memory/index.js";
+import { memoryKernels, planCopy, planFill, planTouch } from "./kernels/memory/index.js";
 import type { CpuOperations } from "./kernels/set.js";
 import type { BlasLibrary } from "./native/blas.js";
 import type { ResolvedOptions } from "./options.js";
@@ -60,6 +60,8 @@ export interface CpuNativeRegion {
 /** The driver's memory for one handle. */
 export interface CpuAllocation extends CpuMemory {
   readonly block: Allocation;
+  /** So many bytes from the start were in use before, or were touched for a move to here. */
+  touchedBytes: number;
 }
 
 /** Everything that exists between `open` and `close`. */
@@ -282,7 +284,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   alloc(bytes: number, zero: boolean): CpuAllocation {
     const { heap, queue } = this.#open();
     const block = heap.allocate(bytes);
-    const memory = { byteOffset: block.address, byteLength: bytes, block };
+    const memory = { byteOffset: block.address, byteLength: bytes, block, touchedBytes: block.dirtyBytes };
     const stale = Math.min(bytes, block.dirtyBytes);
     if (zero && stale > 0) queue.enqueue(planFill({ memory, byteOffset: 0, byteLength: stale }, 0));
     return memory;
@@ -302,6 +304,26 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   readSync(destination: Uint8Array<ArrayBufferLike>, source: CpuAllocation, byteOffset: number): void {
     this.#open().queue.readSync(destination, source.byteOffset + byteOffset);
+  }
+
+  /**
+   * Shared memory stays where it is when it grows; views of other memory are detached. The first touch of new memory takes the
+   * system longer than a copy: so workers, if there are any, touch it first, several at a time.
+   */
+  hostBytes(
+    { memory, byteOffset, byteLength }: Region<CpuAllocation>,
+    isWritten: boolean,
+  ): Uint8Array<ArrayBufferLike> | undefined {
+    const device = this.#open();
+    const { buffer } = device.memory;
+    const end = byteOffset + byteLength;
+    const hasWorkers = !(buffer instanceof ArrayBuffer);
+    if (hasWorkers && isWritten && byteOffset <= memory.touchedBytes && end > memory.touchedBytes) {
+      const first = memory.touchedBytes;
+      device.queue.enqueue(planTouch({ memory, byteOffset: first, byteLength: end - first }));
+      memory.touchedBytes = end;
+    }
+    return new Uint8Array(buffer, memory.byteOffset + byteOffset, byteLength);
   }
 
   copy(destination: Region<CpuAllocation>, source: Region<CpuAllocation>): void {

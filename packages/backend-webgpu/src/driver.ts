@@ -51,6 +51,9 @@ import {
 import { packageVersion } from "./version.js";
 import { type PlanMeans, prepareAll, type WarmupOptions, type WarmupReport } from "./warmup/index.js";
 
+/** Fewer bytes are copied twice in less time than it takes to wait for the first copy. */
+const LEAST_STAGED_BYTES = 1 << 20;
+
 /** WGSL lets implementations assume that there are no NaNs or infinities, flush subnormals, and round. */
 const numerics: Numerics = {
   nan: "unspecified",
@@ -134,6 +137,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   async synchronize(): Promise<void> {
     const { queue, opened, readback, guard } = this.#session;
+    if (queue.isHolding) await readback.guard(queue.released());
     const submitted = queue.flush();
     await readback.guard(opened.device.queue.onSubmittedWorkDone());
     queue.finished(submitted);
@@ -161,12 +165,38 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     }
   }
 
+  /** Short and odd ones take the usual way. */
+  async upload(
+    destination: DeviceMemory,
+    byteOffset: number,
+    source: Uint8Array<ArrayBufferLike>,
+  ): Promise<void> {
+    const { stagedUploads, readback, guard, profiling } = this.#session;
+    const isWhole = byteOffset % 4 === 0 && source.byteLength % 4 === 0;
+    if (!isWhole || source.byteLength < LEAST_STAGED_BYTES || profiling.profiler !== undefined) {
+      this.write(destination, byteOffset, source);
+      return;
+    }
+    guard.enter("copyHtoD");
+    destination.overwrite(byteOffset, source.byteLength);
+    destination.beforeWrite();
+    await stagedUploads.write(destination, byteOffset, source);
+    await readback.guard(guard.settled());
+  }
+
   #write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
-    const { recorder, uploads } = this.#session;
+    const { recorder, uploads, queue } = this.#session;
     const { start, end } = recorder.run("copyHtoD", () =>
       this.#prepareWrite(destination, byteOffset, source),
     );
-    uploads.write(destination.buffer, byteOffset + start, source.subarray(start, end));
+    const inner = source.subarray(start, end);
+    const write = (bytes: Uint8Array<ArrayBufferLike>) =>
+      uploads.write(destination.buffer, byteOffset + start, bytes);
+    if (!queue.isHolding || destination.batch !== queue.batch) write(inner);
+    else {
+      const copy = inner.slice();
+      queue.holdWrite(copy.byteLength, () => write(copy));
+    }
   }
 
   /** Records the commands that must precede a write, and the words that it covers in part. Returns the rest. */
@@ -215,27 +245,32 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   }
 
   reservedBytes(): number {
-    const { queue, pool, readback, foreign, profiling } = this.#session;
-    return [queue, pool, readback, foreign, profiling].reduce((sum, holder) => sum + holder.reservedBytes, 0);
+    const { queue, pool, readback, stagedUploads, foreign, profiling } = this.#session;
+    const holders = [queue, pool, readback, stagedUploads, foreign, profiling];
+    return holders.reduce((sum, holder) => sum + holder.reservedBytes, 0);
   }
 
-  /** Buffers, and the staging buffers of reads. */
+  /** Buffers, and staging buffers. */
   pool(): PoolStatistics {
-    const { pool, readback } = this.#session;
+    const { pool, readback, stagedUploads } = this.#session;
     const { statistics } = pool;
-    return { ...statistics, pooledBytes: statistics.pooledBytes + readback.freeBytes };
+    const staging = readback.freeBytes + stagedUploads.freeBytes;
+    return { ...statistics, pooledBytes: statistics.pooledBytes + staging };
   }
 
   trim(): void {
-    const { pool, readback, queue } = this.#session;
+    const { pool, readback, stagedUploads, queue } = this.#session;
     // Commands that are not submitted may still use free buffers.
     queue.flush();
     pool.trim(0);
     readback.trim(0);
+    stagedUploads.trim();
   }
 
   flush(): void {
-    this.#session.queue.flush();
+    const { queue } = this.#session;
+    queue.release();
+    queue.flush();
   }
 
   /** The GPUDevice, or the GPUBuffer of an allocation. All work enqueued so far has been submitted. */
@@ -247,6 +282,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
       // The caller may write to it.
       memory.beforeWrite();
     }
+    queue.neverHold();
     queue.flush();
     if (memory === undefined) return opened.device;
     exported.set(memory.buffer, memory);
@@ -255,7 +291,8 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   /** Memory in a buffer that someone else made; see `WebGpuBackend.importBuffer`. Ends with `free`. */
   importBuffer(buffer: NativeBuffer, options: ImportOptions): DeviceMemory {
-    const { foreign, exported } = this.#session;
+    const { foreign, exported, queue } = this.#session;
+    queue.neverHold();
     return foreign.take(buffer, options, (candidate) => exported.has(candidate));
   }
 

@@ -11,10 +11,12 @@ import {
   ForeignBuffers,
   faultOf,
   Guard,
+  holding,
   MemoryPool,
   PipelineCache,
   Readback,
   Recorder,
+  StagedUploads,
   Uploads,
   windowBytes,
 } from "./runtime/index.js";
@@ -36,6 +38,7 @@ export interface Session extends TuningSession {
   readonly opened: OpenDevice;
   readonly pipelines: PipelineCache;
   readonly uploads: Uploads;
+  readonly stagedUploads: StagedUploads;
   readonly foreign: ForeignBuffers;
   /** The allocations whose buffers callers have been given. */
   readonly exported: WeakMap<GPUBuffer, DeviceMemory>;
@@ -82,12 +85,18 @@ export function openSession(
       pool.afterSubmit();
       uploads.afterSubmit();
     },
+    compiled(operation, pipeline) {
+      guard.enterCommands(operation);
+      return pipelines.compiled(pipeline);
+    },
+    onRelease: () => readback.advance(),
   });
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {
     parameterLayout: queue.parameterLayout,
     ...dialect,
     windowBytes: windowBytes(opened.features),
+    mayWait: () => queue.mayHold && (holding.onSoftware || !opened.description.software),
   });
   const pool = new MemoryPool({
     ...{ device, maxBytes, poolBytes, onOutOfMemory },
@@ -101,13 +110,18 @@ export function openSession(
     event.preventDefault();
     report(faultOf(event.error, []));
   };
+  const readback = new Readback({ device, queue, pool, recorder, onFault: report });
   const session: Session = {
-    ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, guard },
-    readback: new Readback({ device, queue, pool, recorder, onFault: report }),
+    ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, readback, guard },
+    stagedUploads: new StagedUploads({
+      ...{ device, queue, recorder },
+      enter: () => guard.enterCommands("copyHtoD"),
+      guard: (work) => readback.guard(work),
+    }),
     profiling: new Profiling({
       ...{ device, queue, disableFeatures },
       onStart: () => guard.enter("profile"),
-      guard: (work) => session.readback.guard(work),
+      guard: (work) => readback.guard(work),
       pipelineCount: () => pipelines.size,
     }),
     foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
@@ -116,7 +130,7 @@ export function openSession(
     onUncaptured: opened.owned ? onUncaptured : undefined,
     lossWatch: {
       onLoss(reason) {
-        session.readback.fail(new BackendError("DEVICE_LOST", reason));
+        readback.fail(new BackendError("DEVICE_LOST", reason));
         events.lost(reason);
       },
     },
@@ -149,6 +163,7 @@ export async function closeSession(session: Session): Promise<void> {
   session.queue.destroy();
   session.profiling.destroy();
   session.readback.destroy(new BackendError("DISPOSED", "copyDtoH: the backend was disposed"));
+  session.stagedUploads.trim();
   session.pool.destroyAll();
   const { device, owned } = session.opened;
   if (!owned) return;

@@ -6,12 +6,13 @@ import {
   type MaskAxes,
   type MaskType,
   maskTypes,
+  type Rows,
 } from "@backplane/core";
 import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
-import { attentionShape, enqueueAttention } from "#src/kernels/attention/attention.js";
+import { attentionShape, enqueueAttention, runChoice } from "#src/kernels/attention/attention.js";
 import { attentionProgram } from "#src/kernels/attention/attention.wgsl.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
 import { THIN_ROWS, thinColumns } from "#src/kernels/attention/few-rows.wgsl.js";
@@ -56,12 +57,37 @@ interface Case {
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
+  /** Whether rows of all operands are in the order [batch, row, head], with room for another head. */
+  readonly apart?: boolean;
   /** Largest magnitude in q and k. */
   readonly amplitude?: number;
 }
 
 type Operands = Readonly<Record<"q" | "k" | "v", Float32Array>>;
-type Sizes = Required<Omit<Case, "amplitude" | "oldest" | "mask" | "logs">> & Pick<Case, "oldest" | "mask">;
+type Sizes = Required<Omit<Case, "amplitude" | "oldest" | "mask" | "logs" | "apart">> &
+  Pick<Case, "oldest" | "mask">;
+
+/** Rows in the order [batch, row, head], with room for another head. */
+function besides(extents: Rows["extents"], size: number): Rows {
+  const [, heads, rows] = extents;
+  const pitch = (heads + 1) * size;
+  return { extents, size, strides: [rows * pitch, size, pitch] };
+}
+
+/** The place of a contiguous element among such rows. */
+function placeIn({ extents: [, heads, rows], size, strides }: Rows, index: number): number {
+  const row = Math.floor(index / size);
+  const head = Math.floor(row / rows);
+  const [b, h, r] = [Math.floor(head / heads), head % heads, row % rows];
+  return b * strides[0] + h * strides[1] + r * strides[2] + (index % size);
+}
+
+function spread(values: Float32Array, rows: Rows): Float32Array {
+  const [batch] = rows.extents;
+  const apart = new Float32Array(batch * rows.strides[0]).fill(Number.NaN);
+  for (const [index, value] of values.entries()) apart[placeIn(rows, index)] = value;
+  return apart;
+}
 
 /** Strides of a mask that is the same for all heads of a batch. */
 function maskStrides({ batch, queryLength, keyLength }: Sizes): MaskAxes {
@@ -165,12 +191,17 @@ async function check(
     ...(shape.oldest === undefined ? {} : { oldest: shape.oldest }),
     ...(shape.mask === undefined ? {} : { mask: shape.mask }),
   };
+  const ofQueries = besides([batch, heads, queryLength], headSize);
+  const ofKeys = besides([batch, kvHeads, keyLength], headSize);
+  const place = (values: Float32Array, rows: Rows) =>
+    device.place(shape.apart ? spread(values, rows) : values, dtype, offset);
   const regions = {
-    q: device.place(operands.q, dtype, offset),
-    k: device.place(operands.k, dtype, offset),
-    v: device.place(operands.v, dtype, offset),
-    out: device.place(new Float32Array(queries).fill(Number.NaN), dtype, offset),
+    q: place(operands.q, ofQueries),
+    k: place(operands.k, ofKeys),
+    v: place(operands.v, ofKeys),
+    out: place(new Float32Array(queries).fill(Number.NaN), ofQueries),
   };
+  const rows = shape.apart ? { q: ofQueries, k: ofKeys, v: ofKeys, out: ofQueries } : undefined;
   const logSumExp = shape.logs
     ? device.place(new Float32Array(batch * heads * queryLength).fill(Number.NaN), "f32", offset)
     : undefined;
@@ -188,10 +219,11 @@ async function check(
     ...hides,
   };
   const problem = {
-    ...{ ...sizes, ...regions, keyPitch: keyLength, rows: undefined, oldest: shape.oldest, logSumExp },
+    ...{ ...sizes, ...regions, keyPitch: keyLength, rows, oldest: shape.oldest, logSumExp },
     mask: shape.mask && {
       ...{ dtype: shape.mask, strides: maskStrides(sizes) },
-      region: device.place(maskElements(sizes), shape.mask, offset + 1),
+      // Some start at multiples of 16 bytes, as do all their rows.
+      region: device.place(maskElements(sizes), shape.mask, keyLength % 16 === 0 ? 16 : offset + 1),
     },
   };
   const variant = attentionVariants.find(({ name }) => name === forced);
@@ -199,7 +231,11 @@ async function check(
   if (fits) {
     const label = JSON.stringify({ ...shape, forced });
     const logs: Expected[] = [];
-    await device.check(regions.out, dtype, reference(sizes, operands, logs), label, () =>
+    const expected = Array.from(reference(sizes, operands, logs), ({ index, ...rest }) => ({
+      ...rest,
+      index: shape.apart ? placeIn(ofQueries, index) : index,
+    }));
+    await device.check(regions.out, dtype, expected, label, () =>
       device.run((context) => run(context, problem), features),
     );
     if (logSumExp !== undefined) await device.check(logSumExp, "f32", logs, label, () => {});
@@ -227,6 +263,9 @@ const shapes: readonly Case[] = [
   { queryLength: 2, keyLength: 270, headSize: 136, visible: 10, batch: 2, offset: 0 },
   { queryLength: 5, keyLength: 40, headSize: 128, visible: -2, offset: 16 },
   { queryLength: 129, keyLength: 130, headSize: 8, visible: 0, offset: 4 },
+  { queryLength: 17, keyLength: 33, headSize: 32, heads: 2, batch: 2, apart: true, offset: 8, logs: true },
+  { queryLength: 18, keyLength: 34, headSize: 24, heads: 4, kvHeads: 2, apart: true, offset: 8 },
+  { queryLength: 19, keyLength: 35, headSize: 5, heads: 3, visible: 3, apart: true, offset: 0 },
 ];
 
 const smallest = "tiled_16x32";
@@ -254,6 +293,7 @@ const matrixShapes: readonly Case[] = [
   { queryLength: 3, keyLength: 70, headSize: 16, scale: 0 },
   { queryLength: 40, keyLength: 1100, headSize: 16, visible: 1010 },
   { queryLength: 3, keyLength: 1100, headSize: 16 },
+  { queryLength: 35, keyLength: 38, headSize: 24, visible: 1, heads: 4, kvHeads: 2, batch: 2, apart: true },
 ];
 
 /** Masks of each type, windows, and both: tiles of which nothing is seen, and queries that see nothing. */
@@ -263,6 +303,16 @@ const hidingShapes: readonly Case[] = [
   { queryLength: 9, keyLength: 131, headSize: 32, heads: 2, kvHeads: 1, mask: "u8", offset: 8 },
   { queryLength: 70, keyLength: 133, headSize: 16, visible: 63, oldest: 50, offset: 8 },
   { queryLength: 40, keyLength: 20, headSize: 32, visible: 0, oldest: -4, mask: "u8", offset: 8 },
+];
+
+/** For matrix units: masks that are read where they are, and so many keys that weights may be rough, for some rows or all. */
+const matrixHidingShapes: readonly Case[] = [
+  ...[hidingShapes[0]!, hidingShapes[1]!],
+  { queryLength: 34, keyLength: 80, headSize: 32, visible: 60, oldest: 20, batch: 2, mask: "f16" },
+  { queryLength: 33, keyLength: 64, headSize: 16, heads: 2, mask: "u8", apart: true },
+  // A mask leaves some rows more than 1024 keys, and others fewer.
+  { queryLength: 7, keyLength: 1296, headSize: 16, mask: "u8" },
+  { queryLength: 33, keyLength: 1300, headSize: 16, visible: 1240, oldest: 190 },
 ];
 
 /** For kernels for few rows. */
@@ -362,7 +412,7 @@ describe("webgpu attention", () => {
       const shape = attentionShape(problem);
       const groups = Math.ceil(shape.rows / tile.queries) * shape.matrices;
       const variant = { ...matrixVariants[0]!, tile };
-      enqueueAttention(
+      runChoice(
         {
           ...context,
           dispatch: (program, ...rest) => context.dispatch(withoutMatrixUnits(program), ...rest),
@@ -394,7 +444,8 @@ describe("webgpu attention", () => {
         for (const run of [undefined, inTwoParts]) {
           await check(device(), { ...shape, dtype }, decoding, features, run);
           assert.include(device().programs[0], "attention_decode");
-          const isWhole = shape.keyLength === 1 || (run === undefined && shape.keyLength <= 512);
+          const isWhole =
+            shape.keyLength === 1 || (run === undefined && shape.keyLength * shape.headSize <= 20_480);
           assert.equal(device().programs[0]!.includes("_whole"), isWhole && shape.logs !== true);
         }
       for (const shape of thinHidingShapes)
@@ -406,26 +457,29 @@ describe("webgpu attention", () => {
     });
 
   // All is as in larger tiles; these fit the memory of the software adapters.
-  for (const tile of [
-    { queries: 32, keys: 32, subgroups: 2, separate: true },
-    { queries: 32, keys: 32, subgroups: 1, separate: false },
-    { queries: 32, keys: 32, subgroups: 2, separate: false },
-  ])
+  const inTeams: AttentionMatrixTile = { queries: 32, keys: 32, subgroups: 2, across: 2, own: "values" };
+  const others = (odd: number) => matrixShapes.filter((_, i) => i % 2 === odd);
+
+  // The loops differ in who reads and writes what; each sees every second shape, and the first of them all.
+  for (const [tile, some] of [
+    [{ queries: 32, keys: 32, subgroups: 2, across: 1, own: "all" }, matrixShapes],
+    [{ queries: 32, keys: 32, subgroups: 1, across: 1, own: "none" }, others(1)],
+    [inTeams, others(0)],
+  ] as const)
     it(`on matrix units, emulated, is right for every kind of shape: ${attentionMatrixName(tile)}`, async () => {
-      // One subgroup differs from two by numbers, and takes twice as long to compile.
-      for (const shape of tile.subgroups === 1 ? matrixShapes.filter((_, i) => i % 2 > 0) : matrixShapes)
+      for (const shape of some)
         for (const partKeys of shape.keyLength === 170 ? [170, 64] : [shape.keyLength]) {
           const aligned: Case = { offset: 8, ...shape, dtype: "f16" };
           await check(device(), aligned, undefined, undefined, emulatedRun(tile, partKeys));
         }
-      // One tile does for the others.
-      if (tile.separate)
-        for (const shape of hidingShapes)
-          for (const partKeys of [64, shape.keyLength]) {
-            const run = emulatedRun(tile, partKeys);
-            await check(device(), { ...shape, dtype: "f16" }, undefined, undefined, run);
-          }
     });
+
+  it("on matrix units, emulated, takes masks and windows", async () => {
+    for (const shape of matrixHidingShapes) {
+      const run = emulatedRun(inTeams, shape.keyLength === 140 ? 64 : shape.keyLength);
+      await check(device(), { offset: 8, ...shape, dtype: "f16" }, undefined, undefined, run);
+    }
+  });
 
   it("on matrix units and by shuffles has valid texts", async () => {
     const adapter = (await nullDawn.requestAdapter())!;
@@ -460,7 +514,11 @@ describe("webgpu attention", () => {
               texts.push(attentionMatrixProgram(tile, form));
               if (results === "halves") texts.push(attentionMatrixProgram(tile, { ...form, logs: true }));
               if (whole && weights === "fine")
-                for (const hiding of hidings) texts.push(attentionMatrixProgram(tile, { ...form, hiding }));
+                for (const hiding of hidings)
+                  texts.push(attentionMatrixProgram(tile, { ...form, hiding, apart: results === "halves" }));
+              if (whole && weights === "mixed" && results === "halves")
+                for (const hiding of hidings.filter((some) => some?.mask !== undefined))
+                  texts.push(attentionMatrixProgram(tile, { ...form, hiding, weights: "counted" }));
             }
     for (const { name, source } of texts) {
       const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();

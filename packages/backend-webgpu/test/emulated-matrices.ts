@@ -41,7 +41,7 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
     .replace(/subgroup_matrix_(left|right)<f16, 16, 16>(?=;)/g, "$1_part")
     .replace(/subgroup_matrix_result<f32, 16, 16>(?=;|\(\))/g, "sums_part")
     .replace(
-      /(let )?(\w+) = subgroupMatrixLoad<subgroup_matrix_(left|right)<f16, 16, 16>, (row|col)_major>\(&(.*), (\d+u), (\d+u)\);/g,
+      /(let )?(\w+) = subgroupMatrixLoad<subgroup_matrix_(left|right)<f16, 16, 16>, (row|col)_major>\(&(.*), ([\w +*]+), (\d+u)\);/g,
       (
         _,
         isNew: string | undefined,
@@ -58,7 +58,7 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
         `${name}[0] += ${left}[q].x * ${right}[q]; ${name}[1] += ${left}[q].y * ${right}[q]; }`,
     )
     .replace(
-      /subgroupMatrixStore<(row|col)_major>\(&(.*), (\w+(?: \+ \w+)?), (\w+), (\d+u)\);/g,
+      /subgroupMatrixStore<(row|col)_major>\(&(.*), ([\w +*]+), (\w+), (\d+u)\);/g,
       (_, order: string, array: string, at: string, name: string, pitch: string) =>
         `{ let sums = ${order === "row" ? name : `emulated_flipped(${name})`}; for (var q = 0u; q < 2u; q++) { ` +
         `${array}[${at} + (${ROW} + q) * ${pitch} + ${COLUMN} / 4u] = bitcast<vec4u>(sums[q]); } }`,

@@ -157,7 +157,11 @@ describe("webgpu variants of gemm", () => {
     const halves = (m: number, more: Partial<GemmShape> = {}) =>
       product(m, m, 64, { dtype: "f16", vectorA: true, vectorB: true, wholeEights: true, ...more });
     assert.equal(gemmName(halves(4096), withMatrices), "matrices_128x256x32_64x64");
-    assert.equal(gemmName({ ...halves(2048), n: 4224 }, withMatrices), "matrices_128x256x32_64x64");
+    assert.equal(gemmName({ ...halves(2048), n: 8448 }, withMatrices), "matrices_128x256x32_64x64");
+    // Two rounds of the taller tile instead of three, four instead of five.
+    assert.equal(gemmName({ ...halves(2048), n: 4224 }, withMatrices), "matrices_256x128x32_64x64");
+    const odd = { n: 4097, k: 4093, vectorA: false, vectorB: false, wholeEights: false };
+    assert.equal(gemmName(halves(4095, odd), withMatrices), "matrices_256x128x32_64x64");
     for (const transposed of [{ transA: true }, { transB: true }])
       assert.equal(gemmName(halves(4096, transposed), withMatrices), "matrices_256x128x32_64x64");
     assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x128x32_64x64");

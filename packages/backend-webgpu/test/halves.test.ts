@@ -26,6 +26,8 @@ function halves(options: WebGpuOptions): void {
   const layouts: readonly (MatrixLayout & { readonly title: string })[] = [
     { title: "one row", batch: 1, rows: 1, columns: 13 },
     { title: "tight", batch: 2, rows: 3, columns: 5 },
+    { title: "one number", batch: 1, rows: 1, columns: 1 },
+    { title: "tight rows with gaps between matrices", batch: 2, rows: 3, columns: 5, batchStride: 17 },
     { title: "gaps between rows", batch: 1, rows: 4, columns: 3, rowStride: 7 },
     { title: "gaps between rows and matrices", batch: 3, rows: 2, columns: 3, rowStride: 4, batchStride: 11 },
     { title: "quads, tight", batch: 3, rows: 5, columns: 8 },

@@ -3,6 +3,7 @@ import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import {
   decodeFloat16,
+  dtypeBytes,
   encodeFloat16,
   type Pool2dGradientArguments,
   resolveOperation,
@@ -38,7 +39,7 @@ function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Pro
   return resolveOperation<"pool2dGradient", DeviceMemory>("pool2dGradient", args, {
     region: (name, _operand, elements, dtype) => ({
       ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * (dtype === "f16" ? 2 : 4),
+      byteLength: elements * dtypeBytes[dtype],
     }),
   }) as Problem;
 }
@@ -148,7 +149,7 @@ describe("webgpu pool2dGradient of channels that are last", () => {
       const backend = createWebGpuBackend();
       await backend.init();
       try {
-        const size = dtype === "f16" ? 2 : 4;
+        const size = dtypeBytes[dtype];
         const stored = dtype === "f16" ? encodeFloat16(gradient) : Float32Array.from(gradient);
         const outputGradient = backend.alloc(size * windows);
         const [places, inputGradient] = [backend.alloc(4 * windows), backend.alloc(size * expected.length)];

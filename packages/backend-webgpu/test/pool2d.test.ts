@@ -1,7 +1,7 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { type Pool2dArguments, resolveOperation } from "@backplane/core";
+import { dtypeBytes, type Pool2dArguments, resolveOperation } from "@backplane/core";
 import { assert } from "chai";
 import type { Problem } from "#src/kernels/pool2d/problem.js";
 import { planPool2d } from "#src/kernels/pool2d/select.js";
@@ -33,7 +33,7 @@ function problemOf(shape: Shape, input = 0, output = 0): Problem {
   return resolveOperation<"pool2d", DeviceMemory>("pool2d", args, {
     region: (name, _operand, elements, dtype) => ({
       ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * (dtype === "f16" ? 2 : 4),
+      byteLength: elements * dtypeBytes[dtype],
     }),
   }) as Problem;
 }

@@ -7,6 +7,7 @@ import {
   columnsPerWorkgroup,
   fewRowsTile,
   fewRowsTiles,
+  oneRowTile,
   wideTile,
 } from "#src/kernels/quantized-gemm/few-rows-tile.js";
 import { mostFewRows, runQuantizedGemm } from "#src/kernels/quantized-gemm/quantized-gemm.js";
@@ -25,7 +26,7 @@ interface QuantizedCall {
 }
 
 /** Columns of a workgroup for two rows. */
-const COLUMNS = columnsPerWorkgroup(fewRowsTile(2, portable));
+const COLUMNS = columnsPerWorkgroup(fewRowsTile(2, 100, portable));
 
 /** Makes a call on whole numbers, and looks at every byte of the output's allocation. */
 async function checkCall(backend: ComputeBackend, call: QuantizedCall): Promise<void> {
@@ -153,14 +154,14 @@ for (const { name, limits } of suites)
 
 describe("tiles of webgpu quantizedGemm", () => {
   it("fit the workgroup memory and the invocations that every device has", () => {
-    for (const tile of [...fewRowsTiles, wideTile]) {
+    for (const tile of [...fewRowsTiles, oneRowTile, wideTile]) {
       assert.isAtMost(fewRowsBytes(tile), portable.limits.maxComputeWorkgroupStorageSize);
       assert.isAtMost(tile.threads, portable.limits.maxComputeInvocationsPerWorkgroup);
     }
   });
 
   it("have as many rows as there are, if there is such a tile", () => {
-    const rowsOf = (m: number, features = portable) => fewRowsTile(m, features).rows;
+    const rowsOf = (m: number, features = portable) => fewRowsTile(m, 100, features).rows;
     assert.deepEqual(
       [1, 2, 3, 4, 5, 8].map((m) => rowsOf(m)),
       [1, 2, 4, 4, 8, 8],
@@ -171,39 +172,58 @@ describe("tiles of webgpu quantizedGemm", () => {
       [1, 2, 2, 2],
     );
     const narrow = { ...portable, family: { name: "", isEmulated: true } };
-    assert.deepEqual([fewRowsTile(9, portable), fewRowsTile(9, narrow)], [wideTile, fewRowsTiles.at(-1)!]);
+    const half = fewRowsTiles.at(-1)!;
+    const tiles = [portable, narrow].flatMap((features) =>
+      [4096, 11_008].map((n) => fewRowsTile(16, n, features)),
+    );
+    assert.deepEqual(tiles, [half, wideTile, half, half]);
+    assert.deepEqual(
+      [4096, 11_008, 14_336].map((n) => fewRowsTile(1, n, portable).columns),
+      [4, 3, 4],
+    );
+    assert.equal(fewRowsTile(1, 11_008, narrow).columns, 4);
   });
 
-  it("for GPUs alone compute what the others do", async () => {
-    const device = new ProductDevice();
-    await device.open();
-    const [m, n, k, blocks] = [11, 70, 300, 10];
-    const next = random(5);
-    const whole = (least: number, values: number, count: number) =>
-      Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
-    const inputs = {
-      a: device.place(whole(-1, 3, m * k), "f32", 4),
-      b: device.place(whole(0, 256, n * blocks * 16), "u8", 16),
-      scales: device.place(whole(-2, 5, n * blocks), "f32", 3),
-      zeroPoints: device.place(whole(0, 16, n * blocks), "u8", 5),
-    };
-    const results: Uint8Array[] = [];
-    for (const features of [asLargeGpu, (real: DeviceFeatures) => real]) {
-      const c = device.place(new Float32Array(m * n), "f32");
-      device.run(
-        (context) =>
-          runQuantizedGemm(context, {
-            ...{ dtype: "f32", scaleType: "f32", bits: 4, block: 32, m, n, k, blocks },
-            ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
-          }),
-        features,
+  for (const [tile, other, m, n] of [
+    [wideTile, fewRowsTiles.at(-1)!, 11, 6338],
+    [oneRowTile, fewRowsTiles[0]!, 1, 9510],
+  ] as const)
+    it(`for GPUs alone compute what the others do: ${m} x ${n}`, async () => {
+      const device = new ProductDevice();
+      await device.open();
+      const [k, blocks] = [70, 3];
+      const next = random(5);
+      const whole = (least: number, values: number, count: number) =>
+        Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
+      const inputs = {
+        a: device.place(whole(-1, 3, m * k), "f32", 4),
+        b: device.place(whole(0, 256, n * blocks * 16), "u8", 16),
+        scales: device.place(whole(-2, 5, n * blocks), "f32", 3),
+        zeroPoints: device.place(whole(0, 16, n * blocks), "u8", 5),
+      };
+      const results: Uint8Array[] = [];
+      const programs: string[] = [];
+      for (const features of [asLargeGpu, (real: DeviceFeatures) => real]) {
+        const c = device.place(new Float32Array(m * n), "f32");
+        device.run(
+          (context) =>
+            runQuantizedGemm(context, {
+              ...{ dtype: "f32", scaleType: "f32", bits: 4, block: 32, m, n, k, blocks },
+              ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
+            }),
+          features,
+        );
+        results.push((await device.bytes(c)).slice(0, 4 * m * n));
+        programs.push(...device.programs);
+        device.free(c);
+      }
+      device.free(...Object.values(inputs));
+      await device.close();
+      assert.deepEqual(
+        programs.map((name) => /\d+x\d+_\d+of\d+/.exec(name)?.[0]),
+        [tile, other].map(({ rows, columns, across, threads }) => `${rows}x${columns}_${across}of${threads}`),
       );
-      results.push((await device.bytes(c)).slice(0, 4 * m * n));
-      device.free(c);
-    }
-    device.free(...Object.values(inputs));
-    await device.close();
-    assert.deepEqual(results[0], results[1]);
-    assert.isTrue(new Float32Array(results[0]!.buffer).some((value) => value !== 0));
-  });
+      assert.isTrue(Buffer.from(results[0]!).equals(Buffer.from(results[1]!)));
+      assert.isTrue(new Float32Array(results[0]!.buffer).some((value) => value !== 0));
+    });
 });

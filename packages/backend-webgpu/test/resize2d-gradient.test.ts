@@ -3,6 +3,7 @@ import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import {
   decodeFloat16,
+  dtypeBytes,
   encodeFloat16,
   type Resize2dGradientArguments,
   resolveOperation,
@@ -39,7 +40,7 @@ function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Pro
   return resolveOperation<"resize2dGradient", DeviceMemory>("resize2dGradient", args, {
     region: (name, _operand, elements, dtype) => ({
       ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * (dtype === "f16" ? 2 : 4),
+      byteLength: elements * dtypeBytes[dtype],
     }),
   }) as Problem;
 }
@@ -122,7 +123,7 @@ describe("webgpu resize2dGradient of channels that are last", () => {
       const backend = createWebGpuBackend();
       await backend.init();
       try {
-        const size = dtype === "f16" ? 2 : 4;
+        const size = dtypeBytes[dtype];
         const outputGradient = backend.alloc(size * count);
         const inputGradient = backend.alloc(size * expected.length);
         backend.copyHtoD(

@@ -1,7 +1,7 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { type Resize2dArguments, type Resize2dProblem, resolveOperation } from "@backplane/core";
+import { dtypeBytes, type Resize2dArguments, type Resize2dProblem, resolveOperation } from "@backplane/core";
 import { assert } from "chai";
 import { PRODUCT_QUOTIENTS } from "#src/kernels/resize2d/places.wgsl.js";
 import { planResize2d } from "#src/kernels/resize2d/select.js";
@@ -33,7 +33,7 @@ function problemOf(shape: Shape, input = 0, output = 0): Resize2dProblem<DeviceM
   return resolveOperation<"resize2d", DeviceMemory>("resize2d", args, {
     region: (name, _operand, elements, dtype) => ({
       ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * (dtype === "f16" ? 2 : 4),
+      byteLength: elements * dtypeBytes[dtype],
     }),
   }) as Resize2dProblem<DeviceMemory>;
 }

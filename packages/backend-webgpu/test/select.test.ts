@@ -45,6 +45,35 @@ describe("webgpu program text", () => {
     );
   });
 
+  it("tells apart whatever arguments follow one another", () => {
+    const generate = memoized((form: object | undefined, value?: unknown) => ({ form, value }));
+    const lists: [object | undefined, unknown?][] = [
+      [{ a: 1, b: 2 }],
+      [{ a: 1, b: 3 }],
+      [{ a: 1 }],
+      [{ a: 1, c: 2 }],
+      [{ a: { b: 2 } }],
+      [{ a: { b: 2 }, c: 2 }],
+      [{ a: undefined }],
+      [{}],
+      [undefined],
+      [undefined, undefined],
+      [undefined, Number.NaN],
+      [undefined, 0],
+      [undefined, "0"],
+      [{ a: 1, b: 2 }, 0],
+    ];
+    const first = lists.map((list) => generate(...list));
+    assert.equal(new Set(first).size, lists.length);
+    for (const [i, list] of lists.entries()) {
+      assert.equal(generate(...list), first[i]);
+      for (const [j, other] of lists.entries()) {
+        assert.equal(generate(...list), first[i]);
+        assert.equal(generate(...other), first[j]);
+      }
+    }
+  });
+
   it("generates each program once", () => {
     let calls = 0;
     const generate = memoized((tile: { readonly size: number }) => `${tile.size} ${calls++}`);

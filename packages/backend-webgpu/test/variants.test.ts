@@ -36,8 +36,9 @@ const needMore = [
   "matrices_32x32_2_128x32_4",
   "matrices_128x32_8_2_64x32_4",
   "matrices_64x32_4_s",
+  "matrices_256x32_16x2_v",
   "matrices_128x32_4",
-  "matrices_128x32_8_s",
+  "matrices_128x32_8x2_v",
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
@@ -236,7 +237,9 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { matrices: 33 })), "matrices_128x32_4");
     assert.equal(name(halves(17, { headSize: 72 })), "matrices_64x32_4_s");
     assert.equal(name(halves(2048, { headSize: 72, matrices: 4 })), "matrices_64x32_4_s");
-    assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8_s");
+    assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8x2_v");
+    const limits = { ...withMatrices.limits, maxComputeInvocationsPerWorkgroup: 512 };
+    assert.equal(name(halves(2048, { matrices: 33 }), { ...withMatrices, limits }), "matrices_256x32_16x2_v");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
     assert.equal(name(halves(8)), "decode_4");

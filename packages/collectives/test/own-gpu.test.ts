@@ -3,7 +3,9 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { testMpi } from "@backplane/debian";
 import { assert } from "chai";
+import { mpirun } from "./mpirun.js";
 
 const script = fileURLToPath(new URL("../bin/backplane-own-gpu", import.meta.url));
 
@@ -59,5 +61,18 @@ describe("a GPU for each rank", () => {
     assert.equal(status, 2);
     assert.match(stderr, /the launcher does not tell the number of the rank on this machine/);
     assert.match(run({ MPI_LOCALRANKID: "0" }).stderr, /a program is missing/);
+  });
+
+  // Without root each rank would have a user namespace of its own, between which MPICH shares no memory.
+  it("is hidden from ranks of MPICH in one user namespace, which share memory", async function () {
+    if (spawnSync("unshare", ["--user", "--map-root-user", "true"]).status !== 0) this.skip();
+    const mpi = await testMpi("mpich", () => this.skip());
+    const together = { ...mpi, command: "unshare", options: ["--user", "--map-root-user", mpi.command] };
+    const env = { BACKPLANE_GPU_NODES: nodes.join(" ") };
+    const { code, output, errors } = await mpirun(together, 2, "laws", [], {
+      ...{ through: ["sh", script], env },
+    }).ended;
+    assert.equal(code, 0, errors);
+    assert.lengthOf(output.match(/"engine":"MPICH/g) ?? [], 2);
   });
 });

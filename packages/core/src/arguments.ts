@@ -6,6 +6,7 @@ import { type DeviceHandle, describe, type HandleTable, type Operand } from "./h
 import { checkNames } from "./names.js";
 import { Checks } from "./ops/checks.js";
 import type { Operation } from "./ops/operation.js";
+import type { Region } from "./region.js";
 
 /** The entry behind a handle, as far as argument checks need it. */
 export interface Sized {
@@ -38,6 +39,20 @@ export function locate<Entry extends Sized>(
       { operation, argument },
     );
   return { entry, byteOffset: start };
+}
+
+/** The same as a region, whose memory is the allocation. */
+export function regionIn<Entry extends Sized>(
+  table: HandleTable<Entry>,
+  operation: string,
+  argument: string,
+  operand: Operand,
+  byteLength: number,
+  alignment: number,
+  before = 0,
+): Region<Entry> {
+  const { entry, byteOffset } = locate(table, operation, argument, operand, byteLength, alignment, before);
+  return { memory: entry, byteOffset, byteLength };
 }
 
 /** Returns the byte offset of a slice if it is a multiple of the alignment. */

@@ -14,7 +14,7 @@ import type { BackendDriver, DriverDescription, DriverRecording, Kernel, PoolSta
 import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { type Entry, innerHandle } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
-import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
+import { type DeviceHandle, type DeviceSlice, HandleTable, type Operand } from "./handles.js";
 import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
 import { Declared, defineMethods } from "./ops/define-methods.js";
@@ -36,7 +36,7 @@ import {
   supportsQuestion,
   typesTaken,
 } from "./support.js";
-import type { RunsThrough } from "./through.js";
+import type { MovesDirectly, RunsThrough } from "./through.js";
 
 /** A backend made by `createBackend`, for the package that wrote the driver. */
 export interface DriverBackend<Memory> extends ComputeBackend {
@@ -81,6 +81,10 @@ interface Allocation<Memory> {
   readonly bytes: number;
   /** Undefined for an allocation of 0 bytes, which the driver never sees. */
   readonly memory: Memory | undefined;
+  /** Moves that use its bytes as memory of the host. */
+  moves: number;
+  /** The handle has ended during a move. */
+  isFreed: boolean;
 }
 
 /** A kernel of the driver, and the binder that turns its operands into regions. */
@@ -96,10 +100,16 @@ interface Known<Memory> {
 /** A checked call: what is left is to have the driver do it. Undefined: there is nothing to do. */
 type Prepared = { readonly operation: string; readonly enqueue: () => void } | undefined;
 
+/** The operation that errors of moves name. */
+const MOVE = "copyBetween";
+
 const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
 /** `defineMethods` gives a class derived from this one the methods of operations. */
-export class CreatedBackend<Memory> extends Declared implements DriverBackend<Memory>, RunsThrough {
+export class CreatedBackend<Memory>
+  extends Declared
+  implements DriverBackend<Memory>, RunsThrough, MovesDirectly
+{
   readonly name: string;
   readonly #driver: BackendDriver<Memory>;
   readonly #operations: Partial<Operations>;
@@ -311,14 +321,70 @@ export class CreatedBackend<Memory> extends Declared implements DriverBackend<Me
   #issue(bytes: number, memory: Memory | undefined): DeviceHandle {
     this.#liveBytes += bytes;
     this.#peakBytes = Math.max(this.#peakBytes, this.#liveBytes);
-    return this.#table.issue({ bytes, memory });
+    return this.#table.issue({ bytes, memory, moves: 0, isFreed: false });
   }
 
   free(handle: DeviceHandle): void {
     this.assertOpen("free");
-    const { bytes, memory } = this.#table.remove(handle, "free", "handle");
-    this.#liveBytes -= bytes;
+    const allocation = this.#table.remove(handle, "free", "handle");
+    this.#liveBytes -= allocation.bytes;
+    if (allocation.moves > 0) allocation.isFreed = true;
+    else this.#freeMemory(allocation);
+  }
+
+  #freeMemory({ memory }: Allocation<Memory>): void {
     if (memory !== undefined) this.#call("free", () => this.#driver.free(memory));
+  }
+
+  async withHostBytes(
+    { handle, byteOffset }: DeviceSlice,
+    byteLength: number,
+    isWritten: boolean,
+    use: (bytes: Uint8Array<ArrayBufferLike>) => Promise<void>,
+  ): Promise<boolean> {
+    if (this.#driver.hostBytes === undefined || byteLength === 0) return false;
+    this.assertOpen(MOVE);
+    const allocation = this.#table.get(handle, MOVE, "handle");
+    const region = { memory: allocation.memory as Memory, byteOffset, byteLength };
+    const ask = () => this.#call(MOVE, () => this.#driver.hostBytes!(region, isWritten));
+    if (ask() === undefined) return false;
+    await this.#moving(allocation, async () => {
+      await this.synchronize();
+      for (let bytes = ask()!; ; bytes = ask()!) {
+        try {
+          return await use(bytes);
+        } catch (error) {
+          // Memory that was elsewhere at the end is written again where it is.
+          if (bytes.byteLength === byteLength || this.state !== "open") throw error;
+        }
+      }
+    });
+    return true;
+  }
+
+  async copyFrom({ handle, byteOffset }: DeviceSlice, source: Uint8Array<ArrayBufferLike>): Promise<void> {
+    this.assertOpen(MOVE);
+    const allocation = this.#table.get(handle, MOVE, "handle");
+    const memory = allocation.memory as Memory;
+    if (this.#driver.upload === undefined)
+      this.#call(MOVE, () => this.#driver.write(memory, byteOffset, source));
+    else
+      await this.#moving(allocation, () =>
+        this.#settle(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
+      );
+  }
+
+  /** Keeps the memory of an allocation until a move ends, whoever frees it. */
+  async #moving(allocation: Allocation<Memory>, move: () => Promise<void>): Promise<void> {
+    const session = this.#session;
+    allocation.moves++;
+    try {
+      await move();
+    } finally {
+      allocation.moves--;
+      const isOver = allocation.isFreed && allocation.moves === 0;
+      if (isOver && this.#state === "open" && session === this.#session) this.#freeMemory(allocation);
+    }
   }
 
   copyHtoD(destination: Operand, source: HostBytes): void {
@@ -719,4 +785,13 @@ export function runsPlainly(
   method: string,
 ): backend is ComputeBackend & RunsThrough {
   return backend.run === CreatedBackend.prototype.run && !Object.hasOwn(backend, method);
+}
+
+/** Whether moves may use the memory of a backend without its `copyHtoD` and `copyDtoH`, which nobody watches. */
+export function movesDirectly(backend: ComputeBackend): backend is ComputeBackend & MovesDirectly {
+  return (
+    backend instanceof CreatedBackend &&
+    runsPlainly(backend, "copyHtoD") &&
+    !Object.hasOwn(backend, "copyDtoH")
+  );
 }

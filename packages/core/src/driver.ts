@@ -54,6 +54,21 @@ export interface BackendDriver<Memory = unknown> {
    */
   fill(destination: Region<Memory>, pattern: number): void;
 
+  /**
+   * As `write`, but `source` stays as it is, and nobody else uses the place, until the promise resolves: so each byte can be
+   * copied once. Absent: moves between backends use `write`.
+   */
+  upload?(destination: Memory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): Promise<void>;
+  /**
+   * Returns the bytes of a region if they lie in memory of the host: moves between backends then copy each byte once. A
+   * move asks twice. After the first call everything enqueued so far finishes, also what that call enqueued, such as the
+   * preparation of memory that is about to be written; then the host uses the bytes of the second. Meanwhile nobody else uses
+   * the region. Shared memory must stay where it is until `free`. Other memory may move at a call of the driver if the
+   * view is detached then: the host asks again. `isWritten`: the host writes all of them, so that they may lose their contents. Absent, or undefined: they do not, and
+   * copies go through `read` and `write`.
+   */
+  hostBytes?(region: Region<Memory>, isWritten: boolean): Uint8Array<ArrayBufferLike> | undefined;
+
   /** Starts the work enqueued so far without waiting for it. Absent: work starts when it is enqueued. */
   flush?(): void;
   /**

@@ -1,4 +1,5 @@
 import type { ComputeBackend } from "./backend.js";
+import { movesDirectly } from "./create.js";
 import type { DeviceHandle, Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
@@ -8,13 +9,17 @@ import { Checks } from "./ops/checks.js";
  */
 const pieceBytes = 4 * 2 ** 20;
 
+/** Of moves into memory of the host: enough for several workers to prepare. */
+const directPieceBytes = 32 * 2 ** 20;
+
 /** A place in an allocation of a backend. */
 export interface Place
   extends Readonly<{ backend: ComputeBackend; handle: DeviceHandle; byteOffset: number }> {}
 
 /**
- * Copies `bytes` bytes between allocations of two backends, through the host in pieces of 4 MiB; the next piece is
- * read while one is written. Other calls must not write to the source, nor use the destination, before the promise
+ * Copies `bytes` bytes between allocations of two backends. If the memory of one of them belongs to the host (see
+ * `BackendDriver.hostBytes`), the other reads or writes it directly. Else they pass through the host in pieces of 4 MiB; the
+ * next piece is read while one is written. Other calls must not write to the source, nor use the destination, before the promise
  * resolves. With one and the same backend, this is `copyDtoD`. Rejects with the error of either backend, before
  * anything is copied if an operand is at fault.
  */
@@ -45,6 +50,48 @@ function placeOf(backend: ComputeBackend, operand: Operand): Place {
 
 /** `copyBetween` for places that need no checks. */
 export async function movePieces(source: Place, destination: Place, bytes: number): Promise<void> {
+  const isDirect =
+    (await withHostBytes(source, bytes, false, (from) => write(destination, from, bytes))) ||
+    (await readDirectly(source, destination, bytes));
+  if (!isDirect) await moveThroughHost(source, destination, bytes);
+}
+
+async function withHostBytes(
+  place: Place,
+  bytes: number,
+  isWritten: boolean,
+  use: (bytes: Uint8Array<ArrayBufferLike>) => Promise<void>,
+): Promise<boolean> {
+  const { backend } = place;
+  return movesDirectly(backend) && (await backend.withHostBytes(place, bytes, isWritten, use));
+}
+
+async function write(destination: Place, from: Uint8Array<ArrayBufferLike>, bytes: number): Promise<void> {
+  const { backend } = destination;
+  // Other memory may be gone before a promise resolves.
+  const stays = !(from.buffer instanceof ArrayBuffer);
+  if (!stays || !movesDirectly(backend)) backend.copyHtoD(placeAt(destination, 0), from);
+  else if (!(await withHostBytes(destination, bytes, true, async (to) => to.set(from))))
+    await backend.copyFrom(destination, from);
+}
+
+/** Reads into memory of the host. Two pieces at a time: one is read while the destination prepares its memory for the next. */
+async function readDirectly(source: Place, destination: Place, bytes: number): Promise<boolean> {
+  const readFrom = (start: number): Promise<boolean> => {
+    const length = Math.min(directPieceBytes, bytes - start);
+    const place = { ...destination, byteOffset: destination.byteOffset + start };
+    return withHostBytes(place, length, true, (to) => source.backend.copyDtoH(to, placeAt(source, start)));
+  };
+  const readEverySecond = async (first: number): Promise<boolean> => {
+    for (let start = first; start < bytes; start += 2 * directPieceBytes)
+      if (!(await readFrom(start))) return false;
+    return true;
+  };
+  const [areFirst, areOthers] = await Promise.all([readEverySecond(0), readEverySecond(directPieceBytes)]);
+  return areFirst && areOthers;
+}
+
+async function moveThroughHost(source: Place, destination: Place, bytes: number): Promise<void> {
   // Two buffers: one is filled while the other is written.
   const buffers = Array.from({ length: Math.min(2, Math.ceil(bytes / pieceBytes)) }, () => bufferFor(bytes));
   const read = async (start: number): Promise<Uint8Array> => {

@@ -4,6 +4,7 @@ import {
   checkFill,
   hostBytes,
   locate,
+  regionIn,
   withHandle,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -30,7 +31,6 @@ import {
 import { type Collected, record } from "./recording/parts.js";
 import type { Recording, Vary } from "./recording/recording.js";
 import { SwitchedPlayer } from "./recording/switched.js";
-import type { Region } from "./region.js";
 import type { BackendRegistry } from "./registry.js";
 import { BackendSlot } from "./slot.js";
 import { assertSupported, type Question } from "./support.js";
@@ -348,8 +348,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   #checkCopy(destination: Operand, source: Operand, bytes: number): void {
     const checks = new Checks("copyDtoD");
     checks.count("bytes", bytes);
-    const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
-    const from = this.#region("copyDtoD", "source", source, bytes, 1);
+    const to = regionIn(this.#table, "copyDtoD", "destination", destination, bytes, 1);
+    const from = regionIn(this.#table, "copyDtoD", "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
   }
 
@@ -371,7 +371,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     return {
       region: (argument, operand, elements, dtype, before = 0) => {
         const size = dtypeBytes[dtype];
-        return this.#region(operation, argument, operand, elements * size, size, before * size);
+        return regionIn(this.#table, operation, argument, operand, elements * size, size, before * size);
       },
     };
   }
@@ -393,7 +393,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     alignment: number,
     before = 0,
   ): BoundOperand {
-    const { memory: entry, byteOffset } = this.#region(
+    const { memory: entry, byteOffset } = regionIn(
+      this.#table,
       operation,
       argument,
       operand,
@@ -403,26 +404,5 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     );
     assertHeld(entry, operation, argument);
     return () => ({ handle: innerHandle(entry, operation, argument), byteOffset });
-  }
-
-  /** Returns the place of an operand, whose contents may be lost. */
-  #region(
-    operation: string,
-    argument: string,
-    operand: Operand,
-    byteLength: number,
-    alignment: number,
-    before = 0,
-  ): Region<Entry> {
-    const { entry, byteOffset } = locate(
-      this.#table,
-      operation,
-      argument,
-      operand,
-      byteLength,
-      alignment,
-      before,
-    );
-    return { memory: entry, byteOffset, byteLength };
   }
 }

@@ -4,12 +4,6 @@ import { type Content, Data, type DataId, type Memory, operandOf } from "./data.
 import { type DeviceType, elementCount, elementsOf, type HostArray, isDeviceType } from "./elements.js";
 import { type DataMover, TensorStore } from "./store.js";
 
-/** What a kernel has done to the references of tensors: an entry for each reference. */
-interface References {
-  readonly begun: DataId[];
-  ended: DataId[] | undefined;
-}
-
 /** What a kernel writes: a new tensor, and its place on the device. */
 export interface Output extends TensorInfo {
   readonly handle: DeviceHandle;
@@ -21,8 +15,11 @@ export class BackplaneBackend extends TensorStore {
   readonly hostElements: number;
   /** How many tensors kernels have computed on the host. */
   hostResults = 0;
-  /** The kernel under way. */
-  #kernel: References | undefined;
+  /** How many kernels are under way, one within the other. */
+  #depth = 0;
+  /** The references that they have begun; undefined where one has ended since. What comes after the count is of no meaning. */
+  readonly #begun: (DataId | undefined)[] = [];
+  #begunCount = 0;
 
   constructor(
     compute: SwitchableBackend,
@@ -36,21 +33,19 @@ export class BackplaneBackend extends TensorStore {
 
   /** Runs a kernel. If it throws, ends the references that it has begun and not ended. */
   undoneOnFailure<Given, Result>(kernel: (given: Given) => Result, given: Given): Result {
-    const outer = this.#kernel;
-    const references: References = { begun: [], ended: undefined };
-    this.#kernel = references;
+    const first = this.#begunCount;
+    this.#depth++;
     try {
       return kernel(given);
     } catch (error) {
-      const { begun, ended = [] } = references;
-      for (const dataId of ended) {
-        const place = begun.indexOf(dataId);
-        if (place >= 0) begun.splice(place, 1);
+      for (let i = first; i < this.#begunCount; i++) {
+        const dataId = this.#begun[i];
+        if (dataId !== undefined) this.disposeData(dataId);
       }
-      for (const dataId of begun) this.disposeData(dataId);
       throw error;
     } finally {
-      this.#kernel = outer;
+      this.#begunCount = first;
+      this.#depth--;
     }
   }
 
@@ -74,7 +69,7 @@ export class BackplaneBackend extends TensorStore {
 
   /**
    * A new tensor of the elements from one of another tensor on, in the same memory. Undefined if they are so small a part of it
-   * that they should not keep all of it.
+   * that they should not keep all of it, or begin between vectors, so that kernels would have to read them one by one.
    */
   part(tensor: TensorInfo, first: number, shape: readonly number[]): TensorInfo | undefined {
     const { dtype } = tensor;
@@ -82,9 +77,11 @@ export class BackplaneBackend extends TensorStore {
     this.place(tensor);
     const { memory, byteOffset } = this.dataOf(tensor.dataId);
     const partBytes = elementCount(shape) * bytes;
-    if (memory === undefined || partBytes === 0 || leastPart * memory.bytes > partBytes) return undefined;
+    const begin = byteOffset + first * bytes;
+    if (memory === undefined || partBytes === 0 || begin % vectorBytes !== 0) return undefined;
+    if (leastPart * memory.bytes > partBytes) return undefined;
     memory.uses++;
-    const content = { memory, byteOffset: byteOffset + first * bytes };
+    const content = { memory, byteOffset: begin };
     return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
   }
 
@@ -106,7 +103,7 @@ export class BackplaneBackend extends TensorStore {
   /** A further reference to the same data, with a shape of as many elements. */
   share({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
     this.incRef(dataId);
-    this.#kernel?.begun.push(dataId);
+    this.#begin(dataId);
     return { dataId, shape: [...shape], dtype };
   }
 
@@ -217,17 +214,27 @@ export class BackplaneBackend extends TensorStore {
   #new(shape: readonly number[], dtype: DataType, content: Content): DataId {
     const data = new Data(dtype, elementCount(shape), content, 1);
     this.data.add(data);
-    this.#kernel?.begun.push(data.name);
+    this.#begin(data.name);
     return data.name;
   }
 
-  /** Notes that the kernel under way has ended a reference, or has handed it over. */
+  /** Notes that the kernel under way has begun a reference. */
+  #begin(dataId: DataId): void {
+    // The list is never cut: that takes longer than the rest of this.
+    if (this.#depth > 0) this.#begun[this.#begunCount++] = dataId;
+  }
+
+  /** Notes that it has ended one, or has handed it over. */
   #end(dataId: DataId): void {
-    if (this.#kernel === undefined) return;
-    this.#kernel.ended ??= [];
-    this.#kernel.ended.push(dataId);
+    for (let i = this.#begunCount - 1; i >= 0; i--)
+      if (this.#begun[i] === dataId) {
+        this.#begun[i] = undefined;
+        return;
+      }
   }
 }
+
+const vectorBytes = 16;
 
 /** The least share of memory that a tensor may keep alive by being a part of it. */
 const leastPart = 1 / 8;

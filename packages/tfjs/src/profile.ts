@@ -1,5 +1,6 @@
 import type { KernelFunc } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "./backend.js";
+import type { Kernels } from "./kernels/kernel.js";
 
 /** The calls of one kernel. */
 export interface KernelProfileRow {
@@ -29,15 +30,18 @@ interface Row {
 export class KernelTimes {
   #rows: Map<string, Row> | undefined;
 
-  /** The same kernel, measured while `profile` is under way. */
-  timed(name: string, kernel: KernelFunc): KernelFunc {
+  /**
+   * A kernel in the form in which TensorFlow.js calls it, measured while `profile` is under way. One that throws leaves no
+   * tensors behind.
+   */
+  timed(name: string, kernel: Kernels[string]): KernelFunc {
     return (call) => {
-      const rows = this.#rows;
-      if (rows === undefined) return kernel(call);
       const backend = call.backend as BackplaneBackend;
+      const rows = this.#rows;
+      if (rows === undefined) return backend.undoneOnFailure(kernel, call);
       const before = backend.hostResults;
       const begun = performance.now();
-      const result = kernel(call);
+      const result = backend.undoneOnFailure(kernel, call);
       const row = rows.get(name) ?? { calls: 0, onHost: 0, milliseconds: 0 };
       row.calls++;
       row.onHost += backend.hostResults - before;

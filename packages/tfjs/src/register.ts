@@ -7,7 +7,6 @@ import {
 } from "@backplane/core";
 import type * as core from "@tensorflow/tfjs-core";
 import { BackplaneBackend } from "./backend.js";
-import { kernelFunction } from "./kernels/kernel.js";
 import { kernels } from "./kernels/list.js";
 import { type KernelProfile, KernelTimes } from "./profile.js";
 import type { TensorStore } from "./store.js";
@@ -105,7 +104,7 @@ export async function register(
     assertFree(tf, name);
     tf.registerBackend(name, factory, priority);
     for (const [kernelName, kernel] of Object.entries(kernels)) {
-      const kernelFunc = times.timed(kernelName, kernelFunction(kernel));
+      const kernelFunc = times.timed(kernelName, kernel);
       tf.registerKernel({ kernelName, backendName: name, kernelFunc });
       registered.push(kernelName);
     }

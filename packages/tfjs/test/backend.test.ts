@@ -133,6 +133,22 @@ describe("register", () => {
       [() => tf.split(floats(), 3, 1), 3],
       [() => tf.unstack(truth()), 2],
       [() => tf.add(tf.zeros([0, 3]), row()), 1],
+      [
+        () =>
+          tf.pad(
+            whole(),
+            [
+              [1, 0],
+              [0, 0],
+            ],
+            -2.5,
+          ),
+        1,
+      ],
+      [() => tf.sub(floats(), tf.tensor2d([0.5, -7], [2, 1])), 1],
+      [() => tf.sub(tf.tensor3d([1, 2, 3, 4], [2, 2, 1]), tf.tensor3d([5, 6, 7], [1, 1, 3])), 1],
+      [() => tf.sub(tf.tensor1d([7], "int32"), whole()), 1],
+      [() => tf.mul(row(), tf.tensor2d([4, 5], [2, 1])), 1],
     ];
     const valuesOf = (call: () => tf.Tensor | tf.Tensor[]) =>
       tf.tidy(() => [call()].flat().map((result) => [result.shape, result.dtype, [...result.dataSync()]]));
@@ -181,67 +197,66 @@ describe("register", () => {
   it("shares the memory of parts in one piece, as long as any of them lives", () => {
     const before = live();
     tf.engine().startScope();
-    const x = tf.square(tf.tensor2d([1, 2, 3, 4, 5, 6, 7, 8], [4, 2]));
-    const rows = tf.slice(x, [1, 0], [3, 2]);
+    const x = tf.square(tf.reshape(tf.range(1, 17), [4, 4]));
+    const rows = tf.slice(x, [1, 0], [3, 4]);
     const first = live();
-    const [row, pair] = [tf.slice(rows, [1, 0], [1, 2]), tf.split(rows, 3)];
-    const single = tf.slice(tf.reshape(rows, [6]), 5, 1);
+    const [row, all] = [tf.slice(rows, [1, 0], [1, 4]), tf.split(rows, 3)];
+    const two = tf.slice(tf.reshape(rows, [12]), 8, 2);
     assert.equal(live(), first);
     x.dispose();
     rows.dispose();
     // Of the device, at places other than the beginning of the memory.
+    const squares = (begin: number, end: number) =>
+      Array.from({ length: end - begin }, (_, i) => (begin + i) ** 2);
+    const image = () => tf.reshape<tf.Rank.R3>(row, [2, 2, 1]);
+    const filter = () => tf.reshape<tf.Rank.R4>(all[0]!, [1, 1, 1, 4]);
     const results: [() => tf.Tensor, number[]][] = [
-      [() => row, [25, 36]],
-      [() => pair[2]!, [49, 64]],
-      [() => single, [64]],
-      [() => tf.add(row, pair[0]!), [34, 52]],
-      [() => tf.add(row, single), [89, 100]],
-      [() => tf.elu(row), [25, 36]],
-      [() => tf.sum(row), [61]],
-      [() => tf.concat([row, pair[0]!], 1), [25, 36, 9, 16]],
-      [() => tf.transpose(row), [25, 36]],
-      [() => tf.matMul(row, pair[2]!, false, true), [25 * 49 + 36 * 64]],
-      [() => tf.gather(row, tf.tensor1d([1], "int32"), 1), [36]],
+      [() => row, squares(9, 13)],
+      [() => all[2]!, squares(13, 17)],
+      [() => two, squares(13, 15)],
+      [() => tf.add(row, all[0]!), squares(9, 13).map((value, i) => value + (5 + i) ** 2)],
+      [() => tf.elu(row), squares(9, 13)],
+      [() => tf.sum(row), [81 + 100 + 121 + 144]],
+      [() => tf.concat([row, all[0]!], 1), [...squares(9, 13), ...squares(5, 9)]],
+      [() => tf.transpose(tf.reshape(row, [2, 2])), [81, 121, 100, 144]],
       [
-        () =>
-          tf.conv2d(
-            tf.reshape<tf.Rank.R3>(row, [1, 2, 1]),
-            tf.reshape<tf.Rank.R4>(pair[0]!, [1, 1, 1, 2]),
-            1,
-            "same",
-          ),
-        [225, 400, 324, 576],
+        () => tf.matMul(tf.reshape(two, [1, 2]), tf.reshape(row, [2, 2])),
+        [169 * 81 + 196 * 121, 169 * 100 + 196 * 144],
       ],
+      [() => tf.gather(row, tf.tensor1d([3], "int32"), 1), [144]],
+      [
+        () => tf.conv2d(image(), filter(), 1, "same"),
+        squares(9, 13).flatMap((a) => squares(5, 9).map((b) => a * b)),
+      ],
+      [() => tf.slice(two, 1, 1), [196]],
     ];
-    for (const [run, expected] of results) {
-      const values = [...run().dataSync()];
-      assert.deepEqual(values, expected, String(run));
-    }
-    const whole = tf.square(tf.fill([2, 2], 3, "int32"));
-    const wholePart = tf.slice(whole, [1, 0], [1, 2]);
-    const wholeProduct = tf.matMul(wholePart, wholePart, false, true);
-    assert.deepEqual([...wholeProduct.dataSync()], [162]);
+    for (const [run, expected] of results) assert.deepEqual([...run().dataSync()], expected, String(run));
+    const whole = tf.square(tf.fill([2, 4], 3, "int32"));
+    const part = tf.slice(whole, [1, 0], [1, 4]);
+    assert.deepEqual([...tf.matMul(part, part, false, true).dataSync()], [4 * 81]);
     tf.engine().endScope();
     assert.equal(live(), before);
   });
 
-  it("copies a part that would keep a memory of more than eight times its size", () => {
-    const x = tf.square(tf.range(0, 18));
+  it("copies a part that would keep a memory of more than eight times its size, or begins between vectors", () => {
+    const x = tf.square(tf.range(0, 36));
     const before = live();
-    const [large, small] = [tf.slice(x, 3, 3), tf.slice(x, 3, 2)];
-    assert.equal(live(), before + 1);
-    // A part of a part counts as one of the whole.
-    const smaller = tf.slice(large, 1, 2);
+    const parts = [tf.slice(x, 4, 5), tf.slice(x, 4, 4), tf.slice(x, 6, 20)];
     assert.equal(live(), before + 2);
+    // A part of a part counts as one of the whole.
+    parts.push(tf.slice(parts[0]!, 0, 4));
+    assert.equal(live(), before + 3);
+    const expected = [
+      [4, 5],
+      [4, 4],
+      [6, 20],
+      [4, 4],
+    ].map(([begin, length]) => Array.from({ length: length! }, (_, i) => (begin! + i) ** 2));
     assert.deepEqual(
-      [large, small, smaller].map((part) => [...part.dataSync()]),
-      [
-        [9, 16, 25],
-        [9, 16],
-        [16, 25],
-      ],
+      parts.map((part) => [...part.dataSync()]),
+      expected,
     );
-    tf.dispose([x, large, small, smaller]);
+    tf.dispose([x, ...parts]);
     assert.equal(live(), before - 1);
   });
 
@@ -518,7 +533,7 @@ describe("register", () => {
     const read = tf.square(known);
     await read.data();
     const unread = tf.add(read, known);
-    const [readPart, unreadPart] = [tf.slice(read, 1, 2), tf.slice(read, 0, 2)];
+    const [readPart, unreadPart] = [tf.slice(read, 0, 2), tf.slice(read, 0, 2)];
     await readPart.data();
     const device = registration.compute.inner.native() as { destroy(): void };
     const lost = new Promise<void>((resolve) => {
@@ -533,7 +548,7 @@ describe("register", () => {
     const sum = tf.add(read, known);
     assert.deepEqual([...sum.dataSync()], [2, 6, 12]);
     const partSum = tf.add(readPart, tf.slice(read, 0, 2));
-    assert.deepEqual([...partSum.dataSync()], [5, 13]);
+    assert.deepEqual([...partSum.dataSync()], [2, 8]);
     assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
     assert.throws(() => tf.square(unreadPart), { code: "DEVICE_LOST" });
     assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });

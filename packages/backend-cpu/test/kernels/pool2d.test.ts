@@ -1,5 +1,5 @@
 // Tags: kernels, pure
-import { type FloatType, floatTypes, type Pool2dArguments } from "@backplane/core";
+import { dtypeBytes, type FloatType, floatTypes, type Pool2dArguments } from "@backplane/core";
 import { expect } from "chai";
 import { planPool2d, pool2d } from "#src/kernels/pool2d/index.js";
 import { types } from "../types.js";
@@ -91,7 +91,7 @@ describeEitherWay("pool2d kernels", (options) => {
       { input: region, output: { ...most, byteLength: 2 ** 40 } },
     )!;
     const outputs = sized.planes * sized.outHeight * sized.outWidth * sized.inner;
-    const output = guardedBytes(bench, outputs * (dtype === "f32" ? 4 : 2), 4);
+    const output = guardedBytes(bench, outputs * dtypeBytes[dtype], 4);
     const indices = guardedBytes(bench, 4 * outputs, 4);
     const problem = problemOf(
       { ...shape, dtype },

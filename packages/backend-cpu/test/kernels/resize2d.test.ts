@@ -1,5 +1,11 @@
 // Tags: kernels, pure
-import { type FloatType, floatTypes, type Resize2dArguments, type ResizedAxis } from "@backplane/core";
+import {
+  dtypeBytes,
+  type FloatType,
+  floatTypes,
+  type Resize2dArguments,
+  type ResizedAxis,
+} from "@backplane/core";
 import { expect } from "chai";
 import { planRows, resize2d } from "#src/kernels/resize2d/index.js";
 import { types } from "../types.js";
@@ -79,7 +85,7 @@ describeEitherWay("resize2d kernels", (options) => {
     const region = uploadElements(bench, dtype, input);
     const outer = shape.layout === "NHWC" ? shape.inputShape[3] : shape.inputShape[1];
     const outputs = shape.inputShape[0] * outer * shape.outputHeight * shape.outputWidth;
-    const output = guardedBytes(bench, outputs * (dtype === "f32" ? 4 : 2), 4);
+    const output = guardedBytes(bench, outputs * dtypeBytes[dtype], 4);
     const problem = problemOf({ ...shape, kind, dtype }, { input: region, output: output.region })!;
     bench.run(resize2d.plan(problem, bench.context));
     const got = types[dtype].decode(output.read());

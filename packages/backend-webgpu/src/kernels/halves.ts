@@ -78,6 +78,37 @@ fn main(${linearBuiltins}) {
 `,
 });
 
+/** For one row, at any place: as `storeHalvesProgram`, without looking for the row that a word lies in. */
+const storeHalfRowProgram: Program<"source" | "output", "words" | "columns"> = program({
+  name: "store_half_row",
+  bindings: { source: input("f32"), output: output("half") },
+  parameters: { words: "u32", columns: "u32" },
+  light: true,
+  body: wgsl`
+${workgroupIndex}
+${halfFunctions}
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
+  if (index >= parameters.words) { return; }
+  let word_index = (parameters.output_offset >> 1u) + index;
+  // In front of the region it wraps round to a large number, and the next is 0.
+  let place = 2u * word_index - parameters.output_offset;
+  let hasLow = place < parameters.columns;
+  let hasHigh = place + 1u < parameters.columns;
+  let low = source[parameters.source_offset + select(0u, place, hasLow)];
+  let high = source[parameters.source_offset + select(0u, place + 1u, hasHigh)];
+  if (hasLow && hasHigh) {
+    output[word_index] = pack_halves(low, high);
+  } else if (hasLow) {
+    output[word_index] = with_half(output[word_index], 0u, low);
+  } else if (hasHigh) {
+    output[word_index] = with_half(output[word_index], 1u, high);
+  }
+}
+`,
+});
+
 /** For rows of whole, aligned quads, wherever they lie: one invocation writes a quad, and reads nothing back. */
 const storeHalfQuadsProgram: Program<
   "source" | "output",
@@ -111,15 +142,21 @@ export function storeHalves(
   context: KernelContext,
   source: BufferRegion,
   output: BufferRegion,
-  layout: MatrixLayout,
+  matrices: MatrixLayout,
 ): void {
+  const layout = joined(matrices);
   if (hasQuads(source, output, layout)) {
     storeQuads(context, source, output, layout);
     return;
   }
-  const nest = nestOf(layout, output.byteLength / 2);
   const first = Math.floor(output.byteOffset / 4);
   const words = Math.ceil((output.byteOffset + output.byteLength) / 4) - first;
+  if (layout.batch * layout.rows === 1) {
+    const row = { words, columns: layout.columns };
+    context.dispatch(storeHalfRowProgram, { source, output }, row, Math.ceil(words / WORKGROUP_SIZE));
+    return;
+  }
+  const nest = nestOf(layout, output.byteLength / 2);
   context.dispatch(
     storeHalvesProgram,
     { source, output },
@@ -134,6 +171,14 @@ export function storeHalves(
     },
     Math.ceil(words / WORKGROUP_SIZE),
   );
+}
+
+/** One row in place of rows, and of matrices, that lie one right after the other. */
+function joined(layout: MatrixLayout): MatrixLayout {
+  const { batch, rows, columns, rowStride = columns, batchStride = rows * rowStride } = layout;
+  if (rows > 1 && rowStride !== columns) return layout;
+  if (batch > 1 && batchStride !== rows * columns) return layout;
+  return { batch: 1, rows: 1, columns: batch * rows * columns };
 }
 
 function hasQuads(source: BufferRegion, output: BufferRegion, layout: MatrixLayout): boolean {

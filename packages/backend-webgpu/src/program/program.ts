@@ -183,6 +183,9 @@ function parameterWgsl(type: ParameterType): string {
 /** A step on the way through the arguments of a memoized function. */
 interface Step<Result> {
   readonly next: Map<unknown, Step<Result>>;
+  /** What was asked for last, and where it leads: names of entries are the same each time, and most values. */
+  latest: unknown;
+  after: Step<Result> | undefined;
   result?: { readonly value: Result };
 }
 
@@ -208,7 +211,7 @@ export function memoized<Arguments extends readonly unknown[], Result>(
 }
 
 function step<Result>(): Step<Result> {
-  return { next: new Map() };
+  return { next: new Map(), latest: undefined, after: undefined };
 }
 
 function follow<Result>(from: Step<Result>, value: unknown): Step<Result> {
@@ -217,10 +220,13 @@ function follow<Result>(from: Step<Result>, value: unknown): Step<Result> {
     for (const key in value) at = follow(follow(at, key), (value as Record<string, unknown>)[key]);
     return follow(at, end);
   }
+  if (from.after !== undefined && from.latest === value) return from.after;
   let next = from.next.get(value);
   if (next === undefined) {
     next = step();
     from.next.set(value, next);
   }
+  from.latest = value;
+  from.after = next;
   return next;
 }

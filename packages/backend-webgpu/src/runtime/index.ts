@@ -17,6 +17,7 @@ export {
 } from "./device.js";
 export { ForeignBuffers } from "./foreign.js";
 export { faultOf, Guard } from "./guard.js";
+export { holding } from "./holding.js";
 export { immediateBytes } from "./immediates.js";
 export { loaded } from "./loaded.js";
 export { measuringFeatures, TIMESTAMP_FEATURE } from "./measuring.js";
@@ -30,6 +31,7 @@ export { Readback } from "./readback.js";
 export { Recorder, type RecordingMeans } from "./recorder.js";
 export { CommandRecording } from "./recording.js";
 export type { ImportOptions } from "./sharing.js";
+export { StagedUploads } from "./staged-uploads.js";
 export { writeEdges } from "./transfers.js";
 export { Uploads } from "./uploads.js";
 export { WINDOW_ALIGNMENT, windowBytes } from "./windows.js";

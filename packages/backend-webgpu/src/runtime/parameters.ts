@@ -16,6 +16,13 @@ export class ParameterBlock {
     this.words = new Uint32Array(this.bytes);
     this.floats = new Float32Array(this.bytes);
   }
+
+  /** A block of its own with the first `count` words. */
+  copy(count: number): ParameterBlock {
+    const copy = new ParameterBlock(4 * count);
+    copy.words.set(this.words.subarray(0, count));
+    return copy;
+  }
 }
 
 /**

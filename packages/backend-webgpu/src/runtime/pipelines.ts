@@ -18,10 +18,13 @@ interface Layout {
   readonly pipeline: GPUPipelineLayout;
 }
 
-/** A program, ready to run. */
+/** A program, ready to run or about to be. */
 export interface Pipeline {
   readonly program: Program;
-  readonly pipeline: GPUComputePipeline;
+  /** Undefined until the device has compiled it. */
+  readonly pipeline: GPUComputePipeline | undefined;
+  /** Resolves when the device has compiled it, or refused to; undefined before and after that. */
+  readonly compiling: Promise<void> | undefined;
   readonly layout: Layout;
   readonly space: ParameterSpace;
   /** Words of the parameter block. */
@@ -33,7 +36,12 @@ export interface PipelineOptions extends Dialect {
   readonly parameterLayout: GPUBindGroupLayout;
   /** The most that one binding shows of a buffer. */
   readonly windowBytes: number;
+  /** Whether commands can wait for their pipelines at this time. Default: never. */
+  mayWait?(): boolean;
 }
+
+/** As `Pipeline`, for the cache that changes it. */
+type PipelineInCache = { -readonly [Member in keyof Pipeline]: Pipeline[Member] };
 
 /** Bind groups kept at most. They are cheap to make again. */
 const MAX_BIND_GROUPS = 4096;
@@ -44,7 +52,7 @@ export class PipelineCache {
   readonly #options: PipelineOptions;
   readonly #layouts = new Map<string, Layout>();
   readonly #bySource = new Map<string, GPUComputePipeline>();
-  readonly #byProgram = new Map<Program, Pipeline>();
+  readonly #byProgram = new Map<Program, PipelineInCache>();
   /** By source: the compilations that `prepare` has begun and the device has not finished. */
   readonly #compiling = new Map<string, Promise<void>>();
   /** Those whose keys are the same lie in one list; which of them it is, their contents tell. */
@@ -62,28 +70,55 @@ export class PipelineCache {
   }
 
   /**
-   * Compiles the program unless that was done. The device may still be busy with the pipeline, and so
-   * refuses a faulty one later: in messages it has the name of the program.
+   * Returns the pipeline of a program. If it is not compiled, and commands can wait, the device compiles it meanwhile, beside
+   * others: see `Pipeline.compiling`. Else the caller waits, and the device may still be busy with the pipeline, and
+   * so refuses a faulty one later: in messages it has the name of the program.
    */
   get(program: Program): Pipeline {
     const known = this.#byProgram.get(program);
     if (known !== undefined) return known;
     const space = this.#spaceOf(program);
     const layout = this.#layout(program, space);
-    const source = sourceIn(program, space, this.#options.packsExactly);
-    let pipeline = this.#bySource.get(source);
+    const pipeline = this.#bySource.get(this.#sourceOf(program, space));
+    const added: PipelineInCache = {
+      ...{ program, pipeline, layout, space, parameterWords: program.parameterBytes / 4 },
+      compiling: undefined,
+    };
+    this.#byProgram.set(program, added);
     if (pipeline === undefined) {
-      pipeline = this.#device.createComputePipeline(this.#descriptor(program, layout, source));
-      this.#bySource.set(source, pipeline);
+      if (this.#options.mayWait?.() === true) this.#compileMeanwhile(added);
+      else this.compiled(added);
     }
-    const ready = { program, pipeline, layout, space, parameterWords: program.parameterBytes / 4 };
-    this.#byProgram.set(program, ready);
-    return ready;
+    return added;
+  }
+
+  /** Returns the pipeline itself. Compiles it at once if it is not compiled, whether or not the device is at work on it. */
+  compiled(pipeline: Pipeline): GPUComputePipeline {
+    if (pipeline.pipeline !== undefined) return pipeline.pipeline;
+    const { program, space, layout } = pipeline;
+    const source = this.#sourceOf(program, space);
+    let made = this.#bySource.get(source);
+    if (made === undefined) {
+      made = this.#device.createComputePipeline(this.#descriptor(program, layout, source));
+      this.#bySource.set(source, made);
+    }
+    Object.assign(pipeline as PipelineInCache, { pipeline: made, compiling: undefined });
+    return made;
+  }
+
+  /** If the device refuses the program, `compiled` asks for it again, and the refusal is reported like any other. */
+  #compileMeanwhile(pipeline: PipelineInCache): void {
+    const { program, space } = pipeline;
+    const source = this.#sourceOf(program, space);
+    const end = (): void => {
+      pipeline.compiling = undefined;
+      pipeline.pipeline ??= this.#bySource.get(source);
+    };
+    pipeline.compiling = this.#prepare(program).then(end, end);
   }
 
   /**
-   * Compiles programs without blocking the caller, several at a time. An operation that needs one of
-   * them before that does not wait, but compiles it itself. Rejects with `DEVICE_ERROR`, naming the
+   * Compiles programs without blocking the caller, several at a time. Rejects with `DEVICE_ERROR`, naming the
    * first program that the device refuses; the others are prepared nevertheless.
    */
   async prepare(programs: Iterable<Program>): Promise<void> {
@@ -117,7 +152,7 @@ export class PipelineCache {
 
   #prepare(program: Program): Promise<void> {
     const space = this.#spaceOf(program);
-    const source = sourceIn(program, space, this.#options.packsExactly);
+    const source = this.#sourceOf(program, space);
     if (this.#bySource.has(source)) return Promise.resolve();
     const underWay = this.#compiling.get(source);
     if (underWay !== undefined) return underWay;
@@ -150,6 +185,10 @@ export class PipelineCache {
   #descriptor(program: Program, layout: Layout, source: string): GPUComputePipelineDescriptor {
     const module = this.#device.createShaderModule({ label: program.name, code: source });
     return { label: program.name, layout: layout.pipeline, compute: { module, entryPoint: "main" } };
+  }
+
+  #sourceOf(program: Program, space: ParameterSpace): string {
+    return sourceIn(program, space, this.#options.packsExactly);
   }
 
   #spaceOf(program: Program): ParameterSpace {

@@ -33,9 +33,35 @@ export interface PreparedDispatch {
 /** Dispatches of a recording between two looks at the clock. */
 const CLOCK_INTERVAL = 16;
 
+/**
+ * Commands that wait for pipelines at most. A program that enqueues more without letting events happen waits for the pipelines
+ * itself, since nobody would learn that they are there.
+ */
+const MOST_HELD = 4096;
+/** Bytes to be written between such commands, of which there are copies. */
+const MOST_HELD_BYTES = 1 << 26;
+
+/** Commands that wait, because one of them needs a pipeline that the device has not compiled yet. */
+interface Hold {
+  /** Dispatches, and writes between them. */
+  readonly commands: (PreparedDispatch | (() => void))[];
+  /** The first of them that is not submitted. */
+  next: number;
+  /** Pipelines that are being compiled. */
+  readonly pending: Set<Pipeline>;
+  bytes: number;
+  /** Resolves when nothing is held any more. */
+  readonly released: Promise<void>;
+  readonly release: () => void;
+}
+
 export interface QueueOptions {
-  /** A batch was submitted, or there was nothing to submit. */
+  /** A batch was submitted, or there was nothing to submit, and no command is held back. */
   onFlush(): void;
+  /** Returns the pipeline, compiled at once if need be. Must be there if pipelines may be incomplete. */
+  compiled?(operation: string, pipeline: Pipeline): GPUComputePipeline;
+  /** All commands that were held back have been submitted. */
+  onRelease?(): void;
   readonly limits?: BatchLimits;
   /** Milliseconds since some moment. Default: performance.now. */
   readonly now?: () => number;
@@ -46,7 +72,10 @@ export interface QueueOptions {
  * nothing that is set already.
  *
  * A batch is submitted when it is full (see `BatchPolicy`), when someone waits for it, and otherwise when the
- * caller's synchronous code ends. Nothing here can wait: a program that enqueues without ever awaiting leaves
+ * caller's synchronous code ends. From the first command on whose pipeline is still being compiled, all are held back
+ * without encoding them: so the device compiles pipelines side by side, and the caller does not wait. Whenever a pipeline is
+ * there, the commands up to the next one that lacks its own are submitted. `batch` counts all as not submitted until
+ * none is held back any more. Nothing else here can wait: a program that enqueues without ever awaiting leaves
  * the device ever further behind. That costs only the implementation's record of the commands; device memory
  * that is freed meanwhile is reused at once, and does not pile up.
  */
@@ -57,7 +86,7 @@ export class CommandQueue {
   readonly #ring: ParameterRing;
   readonly #policy: BatchPolicy;
   readonly #limits: BatchLimits;
-  readonly #onFlush: () => void;
+  readonly #options: QueueOptions;
   readonly #now: () => number;
   readonly #flushUnlessEmpty = (): void => {
     this.#flushScheduled = false;
@@ -77,11 +106,13 @@ export class CommandQueue {
   readonly #offsets: [number] = [0];
   #batch = 1;
   #flushScheduled = false;
+  #hold: Hold | undefined;
+  #mayHold = true;
 
   constructor(device: GPUDevice, options: QueueOptions) {
     const { limits = batchLimits } = options;
     this.#device = device;
-    this.#onFlush = options.onFlush;
+    this.#options = options;
     this.#now = options.now ?? (() => performance.now());
     this.#policy = new BatchPolicy(limits);
     this.#limits = limits;
@@ -103,8 +134,29 @@ export class CommandQueue {
     return this.#ring.reservedBytes;
   }
 
+  /** Whether commands may be held back at this time. */
+  get mayHold(): boolean {
+    return this.#mayHold && this.#observer === undefined;
+  }
+
+  get isHolding(): boolean {
+    return this.#hold !== undefined;
+  }
+
+  /** Resolves when the commands that are held back now have been submitted. */
+  async released(): Promise<void> {
+    await this.#hold?.released;
+  }
+
+  /** From now on holds nothing back: others see the same buffers, and rely on what was submitted. */
+  neverHold(): void {
+    this.#mayHold = false;
+    this.release();
+  }
+
   /** From now on gives every dispatch a pass of its own and reports it to `observer`; undefined stops that. */
   observe(observer: DispatchObserver | undefined): void {
+    this.release();
     this.flush();
     this.#observer = observer;
   }
@@ -113,8 +165,10 @@ export class CommandQueue {
    * Must be called before a dispatch, with the milliseconds that it may take on a slow device. Submits first
    * if the batch should not hold it too, so that `batch` is the one that will.
    */
-  reserve(work: number): void {
-    if (this.#policy.isDue(work, this.#now())) this.flush();
+  reserve(work: number, pipeline: Pipeline): void {
+    if (this.#hold !== undefined) return;
+    const isMissing = pipeline.pipeline === undefined && this.#encoder !== undefined;
+    if (isMissing || this.#policy.isDue(work, this.#now())) this.flush();
   }
 
   /** Records a dispatch with the parameters that `parameters` holds. */
@@ -127,6 +181,11 @@ export class CommandQueue {
     z: number,
     work: number,
   ): void {
+    if (this.#mustHold(operation, pipeline)) {
+      const parameters = this.parameters.copy(pipeline.parameterWords);
+      this.#holdBack({ operation, pipeline, group: buffers, parameters, x, y, z, work });
+      return;
+    }
     this.#encode(operation, pipeline, buffers, this.parameters, x, y, z);
     if (this.#policy.add(work, this.#now())) this.flush();
   }
@@ -140,12 +199,88 @@ export class CommandQueue {
       // A look at the clock costs a tenth of a dispatch.
       if (i % CLOCK_INTERVAL === 0) now = this.#now();
       const { operation, pipeline, group, parameters, x, y, z, work } = commands[i]!;
+      if (this.#mustHold(operation, pipeline)) {
+        if (this.#encoder !== undefined) this.flush();
+        this.#holdBack(commands[i]!);
+        continue;
+      }
       if (this.#policy.isDue(work, now)) this.flush();
       this.#encode(operation, pipeline, group, parameters, x, y, z);
       // Observers have room for ordinary batches.
       const isLong = this.#batch !== first && this.#observer === undefined;
       if (this.#policy.add(work, now, isLong ? replayed : dispatches)) this.flush();
     }
+  }
+
+  /** Makes a write after the commands that are held back. `bytes`: of the copy of what it writes. */
+  holdWrite(bytes: number, write: () => void): void {
+    const hold = this.#hold!;
+    hold.commands.push(write);
+    hold.bytes += bytes;
+    if (hold.bytes > MOST_HELD_BYTES) this.release();
+  }
+
+  /** Submits what was held back. Pipelines that are not there yet are compiled at once. */
+  release(): void {
+    const hold = this.#hold;
+    if (hold !== undefined) this.#releaseUpTo(hold, hold.commands.length);
+  }
+
+  /** Submits what was held back, up to the first command whose pipeline is still being compiled. */
+  #releaseReady(hold: Hold): void {
+    const { commands } = hold;
+    let end = hold.next;
+    while (end < commands.length && isReady(commands[end]!)) end++;
+    if (end > hold.next) this.#releaseUpTo(hold, end);
+  }
+
+  #releaseUpTo(hold: Hold, end: number): void {
+    const { commands } = hold;
+    while (hold.next < end) {
+      const command = commands[hold.next++]!;
+      if (typeof command === "function") {
+        this.#submit();
+        command();
+        continue;
+      }
+      const { operation, pipeline, group, parameters, x, y, z, work } = command;
+      const now = this.#now();
+      if (this.#policy.isDue(work, now)) this.#submit();
+      this.#options.compiled!(operation, pipeline);
+      this.#encode(operation, pipeline, group, parameters, x, y, z);
+      if (this.#policy.add(work, now)) this.#submit();
+    }
+    this.#submit();
+    if (end < commands.length) return;
+    this.#hold = undefined;
+    this.#batch++;
+    // Only now may buffers be destroyed that any of them uses.
+    this.flush();
+    hold.release();
+    this.#options.onRelease?.();
+  }
+
+  /** Returns false if a command can be encoded now. */
+  #mustHold(operation: string, pipeline: Pipeline): boolean {
+    if (this.#hold !== undefined) return true;
+    if (pipeline.pipeline !== undefined) return false;
+    if (this.mayHold) return true;
+    this.#options.compiled!(operation, pipeline);
+    return false;
+  }
+
+  #holdBack(command: PreparedDispatch): void {
+    this.#hold ??= newHold();
+    const hold = this.#hold;
+    const { pipeline } = command;
+    hold.commands.push(command);
+    if (hold.commands.length - hold.next >= MOST_HELD) this.release();
+    if (pipeline.compiling === undefined || hold.pending.has(pipeline)) return;
+    hold.pending.add(pipeline);
+    void pipeline.compiling.then(() => {
+      hold.pending.delete(pipeline);
+      if (this.#hold === hold) this.#releaseReady(hold);
+    });
   }
 
   #encode(
@@ -160,7 +295,7 @@ export class CommandQueue {
     if (this.#observer !== undefined) this.#endPass();
     const pass = this.#pass ?? this.#beginPass(operation, program);
     if (this.#pipeline !== pipeline) {
-      pass.setPipeline(pipeline);
+      pass.setPipeline(pipeline!);
       this.#pipeline = pipeline;
     }
     if (this.#buffers !== buffers) {
@@ -184,21 +319,28 @@ export class CommandQueue {
     return this.#encoder;
   }
 
-  /** Submits the recorded commands. Returns a number that stands for everything submitted so far, for `finished`. */
+  /**
+   * Submits the recorded commands, unless they are held back. Returns a number that stands for everything submitted so far,
+   * for `finished`.
+   */
   flush(): number {
-    const encoder = this.#encoder;
-    if (encoder !== undefined) {
-      this.#endPass();
-      this.#observer?.beforeSubmit(encoder);
-      this.#ring.upload();
-      this.#reset();
-      this.#device.queue.submit([encoder.finish()]);
-      this.#batch++;
-      this.#observer?.afterSubmit();
-    }
+    this.#submit();
     const name = this.#policy.submitted(this.#now());
-    this.#onFlush();
+    if (this.#hold === undefined) this.#options.onFlush();
     return name;
+  }
+
+  #submit(): void {
+    const encoder = this.#encoder;
+    if (encoder === undefined) return;
+    this.#endPass();
+    this.#observer?.beforeSubmit(encoder);
+    this.#ring.upload();
+    this.#reset();
+    this.#device.queue.submit([encoder.finish()]);
+    if (this.#hold === undefined) this.#batch++;
+    this.#policy.submitted(this.#now());
+    this.#observer?.afterSubmit();
   }
 
   /** A caller has waited for the work that `flush` gave this number: so the queue learns how fast the device is. */
@@ -208,6 +350,7 @@ export class CommandQueue {
 
   /** Drops the recorded commands and the buffer. The queue must not be used afterwards. */
   destroy(): void {
+    this.#hold = undefined;
     this.#endPass();
     this.#reset();
     this.#ring.destroy();
@@ -268,4 +411,16 @@ export class CommandQueue {
     this.#flushScheduled = true;
     queueMicrotask(this.#flushUnlessEmpty);
   }
+}
+
+function newHold(): Hold {
+  let release = (): void => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  return { commands: [], next: 0, pending: new Set(), bytes: 0, released, release };
+}
+
+function isReady(command: PreparedDispatch | (() => void)): boolean {
+  return typeof command === "function" || command.pipeline.compiling === undefined;
 }

@@ -27,8 +27,8 @@ export interface ReadbackOptions {
 }
 
 /**
- * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is full, or
- * that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile they hold on to the
+ * Brings bytes back to the host through a ring of staging buffers. Reads that come when the ring is full or commands are
+ * held back, or that are longer than a piece, wait in line and take their bytes piece by piece. Meanwhile they hold on to the
  * buffer: a call that is about to write to it makes them copy the rest at once, to another buffer of the device
  * (`PendingRead.detach`). So a read costs device memory only if its source is overwritten before it has arrived.
  */
@@ -57,16 +57,16 @@ export class Readback {
 
   /** Fills `destination` from a buffer as all commands before this one leave it. Any byte offset. */
   read(destination: Uint8Array<ArrayBufferLike>, source: DeviceMemory, byteOffset: number): Promise<void> {
+    const { pool, recorder, queue } = this.#options;
+    // Promised zeros have to be there before anybody asks whether something writes or waits.
+    recorder.touch(source);
     const length = wordsAround(byteOffset, byteOffset + destination.byteLength).length;
-    if (length <= PIECE_BYTES && this.#line.size === 0 && this.#hasRoom(length))
-      return this.#fetch(destination, source, byteOffset);
+    const isShort = length <= PIECE_BYTES && this.#line.size === 0 && this.#hasRoom(length);
+    if (isShort && !queue.isHolding) return this.#fetch(destination, source, byteOffset);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      const { pool, recorder } = this.#options;
-      // Promised zeros have to be there before anybody asks whether something writes.
-      recorder.touch(source);
       this.#line.add(new LongRead({ destination, source, byteOffset, pool, recorder, resolve, reject }));
-      this.#advance();
+      this.advance();
     });
   }
 
@@ -107,18 +107,25 @@ export class Readback {
     this.#busy.clear();
   }
 
-  /** Requests as many pieces of the reads in line as there is room for. */
-  #advance(): void {
+  /** Requests as many pieces of the reads in line as there is room for, once the commands before them are submitted. */
+  advance(): void {
+    if (this.#options.queue.isHolding) return;
     for (const read of this.#line) {
-      while (!read.isAskedFor) {
-        const { destination, source, byteOffset } = read.nextPiece();
-        if (!this.#hasRoom(wordsAround(byteOffset, byteOffset + destination.byteLength).length)) return;
-        read.ask(this.#fetch(destination, source, byteOffset), (error) => {
-          this.#line.delete(read);
-          read.fail(error);
-        });
+      const onFailure = (error: unknown): void => {
+        this.#line.delete(read);
+        read.fail(toBackendError(error, "DEVICE_ERROR", "copyDtoH"));
+      };
+      try {
+        while (!read.isAskedFor) {
+          const { destination, source, byteOffset } = read.nextPiece();
+          if (!this.#hasRoom(wordsAround(byteOffset, byteOffset + destination.byteLength).length)) return;
+          read.ask(this.#fetch(destination, source, byteOffset), onFailure);
+        }
+        this.#line.delete(read);
+      } catch (error) {
+        // The destination was detached meanwhile. Others are behind it.
+        onFailure(error);
       }
-      this.#line.delete(read);
     }
   }
 
@@ -137,7 +144,7 @@ export class Readback {
       staging.destroy();
       throw toBackendError(error, "DEVICE_ERROR", "copyDtoH");
     } finally {
-      this.#advance();
+      this.advance();
     }
   }
 
@@ -212,6 +219,8 @@ interface LongReadOptions {
 /** A read that takes its bytes in pieces. It holds on to its source until it has asked for them all. */
 class LongRead implements PendingRead {
   readonly #options: LongReadOptions;
+  /** Bytes of the destination, which may be detached or shortened later. */
+  readonly #length: number;
   #source: DeviceMemory;
   /** The place of byte 0 of the destination in the source; below 0 if that byte is already taken. */
   #byteOffset: number;
@@ -222,20 +231,23 @@ class LongRead implements PendingRead {
 
   constructor(options: LongReadOptions) {
     this.#options = options;
+    this.#length = options.destination.byteLength;
     this.#source = options.source;
     this.#byteOffset = options.byteOffset;
     this.#source.pendingReads.add(this);
   }
 
   get isAskedFor(): boolean {
-    return this.#isDone || this.#next === this.#options.destination.byteLength;
+    return this.#isDone || this.#next === this.#length;
   }
 
   /** Pieces end at multiples of a piece from the first word, so that all but the first start with a word. */
   nextPiece(): { destination: Uint8Array<ArrayBufferLike>; source: DeviceMemory; byteOffset: number } {
     const { destination } = this.#options;
+    if (destination.byteLength !== this.#length)
+      throw new BackendError("DEVICE_ERROR", "copyDtoH: the destination was detached or shortened meanwhile");
     const byteOffset = this.#byteOffset + this.#next;
-    const length = Math.min(PIECE_BYTES - (byteOffset % 4), destination.byteLength - this.#next);
+    const length = Math.min(PIECE_BYTES - (byteOffset % 4), this.#length - this.#next);
     return {
       destination: destination.subarray(this.#next, this.#next + length),
       source: this.#source,
@@ -244,7 +256,7 @@ class LongRead implements PendingRead {
   }
 
   /** `piece` brings the piece that `nextPiece` named. */
-  ask(piece: Promise<void>, onFailure: (error: BackendError) => void): void {
+  ask(piece: Promise<void>, onFailure: (error: unknown) => void): void {
     this.#next += this.nextPiece().destination.byteLength;
     this.#pending++;
     if (this.isAskedFor) this.#options.pool.letGo(this.#source, this);
@@ -264,11 +276,11 @@ class LongRead implements PendingRead {
   }
 
   detach(): void {
-    const { destination, pool, recorder } = this.#options;
+    const { pool, recorder } = this.#options;
     // The device copies whole blocks fastest, and buffers consist of whole blocks.
     const first = this.#byteOffset + this.#next;
     const start = first - (first % 16);
-    const byteLength = Math.ceil((this.#byteOffset + destination.byteLength - start) / 16) * 16;
+    const byteLength = Math.ceil((this.#byteOffset + this.#length - start) / 16) * 16;
     const snapshot = pool.acquire(byteLength, false);
     recorder.copy(
       { memory: snapshot, byteOffset: 0, byteLength },

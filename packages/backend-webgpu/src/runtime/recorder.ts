@@ -145,7 +145,7 @@ export class Recorder implements OperationContext, Mover {
     }
     // From here on nothing else is recorded: the following lines concern this dispatch and its batch alone.
     const work = estimatedMilliseconds(bytes, program.light ? 0 : this.#flops);
-    queue.reserve(work);
+    queue.reserve(work, pipeline);
     const { words, floats } = queue.parameters;
     for (let i = 0; i < bindings.length; i++) {
       const { name, unit } = bindings[i]!;

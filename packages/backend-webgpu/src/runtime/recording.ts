@@ -47,8 +47,7 @@ export class CommandRecording {
         reserve() {},
         dispatch: (operation, pipeline, group, x, y, z, work) => {
           const { dispatches, memories, written } = this.#target;
-          const parameters = new ParameterBlock(4 * pipeline.parameterWords);
-          parameters.words.set(capturing.queue.parameters.words.subarray(0, pipeline.parameterWords));
+          const parameters = capturing.queue.parameters.copy(pipeline.parameterWords);
           dispatches.push({ operation, pipeline, group, parameters, x, y, z, work });
           for (const [i, memory] of bound.entries()) {
             memories.add(memory);

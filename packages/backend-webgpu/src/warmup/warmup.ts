@@ -169,7 +169,8 @@ function takingNote(programs: Set<Program>): RecordingMeans {
     pipelines: {
       get(program) {
         programs.add(program);
-        return { program, pipeline, layout, space: "uniform", parameterWords: program.parameterBytes / 4 };
+        const parameterWords = program.parameterBytes / 4;
+        return { program, pipeline, compiling: undefined, layout, space: "uniform", parameterWords };
       },
       bindGroup: () => group,
     },

@@ -3,7 +3,7 @@ import {
   checkAlloc,
   checkFill,
   hostBytes,
-  locate,
+  regionIn,
   withHandle,
 } from "../arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "../backend.js";
@@ -221,7 +221,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.#pair.assertOpen("copyHtoD");
     let bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, 1);
+    const region = regionIn(this.#table, "copyHtoD", "destination", destination, bytes.byteLength, 1);
     const own = (): void => {
       bytes = bytes.slice();
     };
@@ -232,7 +232,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#pair.assertOpen("fill");
     checkFill(value, count, dtype);
     const size = dtypeBytes[dtype];
-    const region = this.#region("fill", "destination", destination, count * size, size);
+    const region = regionIn(this.#table, "fill", "destination", destination, count * size, size);
     this.#write("fill", region, (backend, to) => backend.fill(to, value, count, dtype));
   }
 
@@ -256,8 +256,8 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#pair.assertOpen("copyDtoD");
     const checks = new Checks("copyDtoD");
     checks.count("bytes", bytes);
-    const to = this.#region("copyDtoD", "destination", destination, bytes, 1);
-    const from = this.#region("copyDtoD", "source", source, bytes, 1);
+    const to = regionIn(this.#table, "copyDtoD", "destination", destination, bytes, 1);
+    const from = regionIn(this.#table, "copyDtoD", "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     if (bytes === 0) return;
     const needs = [from.memory, to.memory];
@@ -274,7 +274,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
     this.#pair.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
-    const { memory, byteOffset } = this.#region("copyDtoH", "source", source, bytes.byteLength, 1);
+    const { memory, byteOffset } = regionIn(this.#table, "copyDtoH", "source", source, bytes.byteLength, 1);
     const call = { operation: "copyDtoH", side: () => homeOf(memory), needs: [], writes: [] };
     await this.#calls.ask(call, (side) =>
       this.#pair.backends[side].copyDtoH(bytes, { handle: memory.handles[side]!, byteOffset }),
@@ -286,7 +286,14 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#pair.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const { memory, byteOffset } = this.#region("copyDtoHSync", "source", source, bytes.byteLength, 1);
+    const { memory, byteOffset } = regionIn(
+      this.#table,
+      "copyDtoHSync",
+      "source",
+      source,
+      bytes.byteLength,
+      1,
+    );
     this.#calls.assertIdle("copyDtoHSync");
     const side = homeOf(memory);
     this.#pair.backends[side].copyDtoHSync(bytes, { handle: memory.handles[side]!, byteOffset });
@@ -303,7 +310,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     const problem = operation.resolve(args, {
       region: (argument, operand, elements, dtype, before = 0) => {
         const size = dtypeBytes[dtype];
-        return this.#region(name, argument, operand, elements * size, size, before * size);
+        return regionIn(this.#table, name, argument, operand, elements * size, size, before * size);
       },
     });
     if (problem === undefined) return;
@@ -330,25 +337,5 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
         callOperation(this.#pair.backends[side], operation, translated);
       },
     });
-  }
-
-  #region(
-    operation: string,
-    argument: string,
-    operand: Operand,
-    byteLength: number,
-    alignment: number,
-    before = 0,
-  ): Region<Entry> {
-    const { entry, byteOffset } = locate(
-      this.#table,
-      operation,
-      argument,
-      operand,
-      byteLength,
-      alignment,
-      before,
-    );
-    return { memory: entry, byteOffset, byteLength };
   }
 }

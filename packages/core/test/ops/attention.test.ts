@@ -95,6 +95,19 @@ describe("attention descriptor", () => {
     assert.deepInclude(after!, { input: attention.out, output: problem.out, shape: [2, 5, 6, 4] });
   });
 
+  it("leaves those rows where they are that a backend takes there", () => {
+    const problem = problemOf("attention", {
+      ...{ ...plain, qStrides: [160, 4, 32], outStrides: [120, 4, 24], kStrides: [84, 4, 12] },
+    });
+    const scratch = (byteLength: number) => ({ memory: 10, byteOffset: 0, byteLength });
+    const steps = contiguousSteps(problem, scratch, (name, { strides }) => name !== "q" && strides[2] !== 24);
+    assert.lengthOf(steps.before, 1);
+    assert.deepInclude(steps.before[0], { input: problem.q, output: steps.attention.q });
+    assert.deepEqual(steps.attention.rows, { k: problem.rows!.k! });
+    assert.equal(steps.attention.k, problem.k);
+    assert.deepInclude(steps.after!, { input: steps.attention.out, output: problem.out });
+  });
+
   it("takes each causal mode", () => {
     const visible = (causal: unknown) =>
       problemOf("attention", { ...plain, causal } as AttentionArguments).visible;

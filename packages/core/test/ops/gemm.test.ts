@@ -1,4 +1,10 @@
-import { activations, type BatchedGemmArguments, costOf, type GemmArguments } from "@backplane/core";
+import {
+  activations,
+  type BatchedGemmArguments,
+  costOf,
+  dtypeBytes,
+  type GemmArguments,
+} from "@backplane/core";
 import { assert } from "chai";
 import { throws } from "../support/fake-driver.js";
 import { place, problemOf, resolve, slice } from "../support/resolve.js";
@@ -223,7 +229,7 @@ describe("gemm descriptor", () => {
                   read.add(`b ${"strideB" in strides ? 0 : i} ${p} ${x}`);
                 }
               }
-          const size = dtype === "f32" ? 4 : 2;
+          const size = dtypeBytes[dtype];
           assert.deepEqual(costOf("batchedGemm", args), {
             flops: 2 * multiplyAdds,
             bytes: size * (read.size + written),

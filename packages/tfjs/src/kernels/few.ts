@@ -50,7 +50,12 @@ export function moveFew(
 
 function walkAlong(from: HostArray, to: HostArray, walk: Walk): void {
   const { shape, inputStrides, inputOffset = 0, outputStrides, outputOffset = 0 } = walk;
-  if (elementCount(shape) === 0) return;
+  const count = elementCount(shape);
+  if (count === 0) return;
+  if (inputStrides === undefined && outputStrides === undefined) {
+    for (let i = 0; i < count; i++) to[outputOffset + i] = from[inputOffset + i]!;
+    return;
+  }
   const step = (axis: number, input: number, output: number): void => {
     if (axis === shape.length) {
       to[output] = from[input]!;
@@ -77,10 +82,9 @@ function contiguous(shape: readonly number[]): readonly number[] {
   return strides;
 }
 
-/** The elements of a tensor as those of a shape to which it broadcasts. */
-function spread(values: HostArray, from: TensorInfo, shape: readonly number[]): HostArray {
-  const count = elementCount(shape);
-  if (values.length === count) return values;
+/** The elements of a tensor as those of a shape to which it broadcasts, or those that repeat there from end to end. */
+function spread(values: HostArray, from: TensorInfo, shape: readonly number[], count: number): HostArray {
+  if (values.length === count || values.length === 1 || isSuffix(from.shape, shape)) return values;
   const all = elementsOf(from.dtype, "The input").array(count);
   const own = contiguous(from.shape);
   const skipped = shape.length - own.length;
@@ -89,6 +93,13 @@ function spread(values: HostArray, from: TensorInfo, shape: readonly number[]): 
   );
   walkAlong(values, all, { shape, inputStrides });
   return all;
+}
+
+/** Whether a shape is that of the last axes of another one. */
+function isSuffix(part: readonly number[], shape: readonly number[]): boolean {
+  const skipped = shape.length - part.length;
+  for (let axis = 0; axis < part.length; axis++) if (part[axis] !== shape[skipped + axis]) return false;
+  return true;
 }
 
 type Computed = "f32" | "i32";
@@ -125,10 +136,15 @@ export function combineFew(
   const second = combine === undefined ? undefined : backend.atHand(b);
   const count = elementCount(shape);
   if (combine === undefined || second === undefined || count > backend.hostElements) return undefined;
-  const x = spread(first, a, shape);
-  const y = spread(second, b, shape);
+  const x = spread(first, a, shape, count);
+  const y = spread(second, b, shape, count);
   const values = elementsOf(dtype, "The output").array(count);
-  for (let i = 0; i < count; i++) values[i] = combine(x[i]!, y[i]!);
+  const [periodX, periodY] = [x.length, y.length];
+  for (let i = 0, j = 0, k = 0; i < count; i++) {
+    values[i] = combine(x[j]!, y[k]!);
+    if (++j === periodX) j = 0;
+    if (++k === periodY) k = 0;
+  }
   return backend.makeOnHost(shape, dtype, values);
 }
 

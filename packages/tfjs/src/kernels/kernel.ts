@@ -1,4 +1,4 @@
-import type { KernelFunc, NamedTensorInfoMap, TensorInfo } from "@tensorflow/tfjs-core";
+import type { NamedTensorInfoMap, TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 
 /** What a kernel gets: its inputs by name, its attributes, and the backend that holds the tensors. */
@@ -11,11 +11,6 @@ export interface Call<Inputs extends string = string, Attributes = unknown> {
 /** Kernels by the names that TensorFlow.js has for them. */
 // biome-ignore lint/suspicious/noExplicitAny: each kernel has inputs and attributes of its own, which core vouches for.
 export type Kernels = Readonly<Record<string, (call: any) => TensorInfo | TensorInfo[]>>;
-
-/** The form in which TensorFlow.js calls kernels. One that throws leaves no tensors behind. */
-export function kernelFunction(kernel: Kernels[string]): KernelFunc {
-  return (call) => (call.backend as BackplaneBackend).undoneOnFailure(kernel, call);
-}
 
 /** Inputs that core passes as a list. */
 export function listOf(inputs: NamedTensorInfoMap | readonly TensorInfo[]): readonly TensorInfo[] {

@@ -82,8 +82,14 @@ export function slice(
   for (let axis = 0; axis < begin.length; axis++) inputOffset += begin[axis]! * strides[axis]!;
   if (!isRun(size, x.shape))
     return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
-  const isFew = backend.atHand(x) !== undefined;
-  const part = isFew ? undefined : backend.part(x, inputOffset, size);
+  const few = backend.atHand(x);
+  if (few !== undefined)
+    return backend.makeOnHost(
+      size,
+      x.dtype as DeviceType,
+      few.slice(inputOffset, inputOffset + elementCount(size)),
+    );
+  const part = backend.part(x, inputOffset, size);
   return part ?? copyOf(backend, x, size, { shape: [elementCount(size)], inputOffset });
 }
 

@@ -1,6 +1,7 @@
 import { backend_util, slice_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
+import { elementOf } from "./creation.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { concat, copyInto, copyOf, pad, slice, stridesOf, transpose } from "./moves.js";
 
@@ -265,7 +266,7 @@ export const structureKernels: Kernels = {
       attrs: { paddings, constantValue },
       backend,
     }: Call<"x", { paddings: [number, number][]; constantValue: number }>) =>
-      pad(backend, x, paddings, constantValue),
+      pad(backend, x, paddings, elementOf(x.dtype, constantValue)),
   ),
   MirrorPad: ({
     inputs: { x },

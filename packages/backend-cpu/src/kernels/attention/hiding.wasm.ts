@@ -1,6 +1,7 @@
 import { type FunctionBuilder, f32x4, i32, i32x4, type Local, type Value, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import type { ParameterLocals } from "../kernel.js";
+import { mapVectors } from "../vector/index.js";
 
 /** What kernels for masks and windows have beside the parameters of others. */
 export const hidingTypes = {
@@ -53,21 +54,38 @@ export function emitMasked(
       const elements = elementsOf(f, dtype);
       const zero = f.let(i32x4.const(0));
       const from = f.let(keys.mask);
-      f.forRange(
-        keys.scores,
-        end,
-        (at) => {
-          const score = f.let(v128.load32Splat(at));
-          const value = f.let(elements.loadSplat(from));
-          const masked =
-            dtype === "u8"
-              ? v128.bitselect(minusInfinity, score, i32x4.eq(value, zero))
-              : f32x4.add(score, value);
-          f.storeLane(32, 0, at, f.let(masked));
-          f.add(from, keys.maskStep);
-        },
-        { step: keys.scoreBytes },
-      );
+      const masked = (score: Value<"v128">, value: Value<"v128">) =>
+        dtype === "u8"
+          ? v128.bitselect(minusInfinity, score, i32x4.eq(value, zero))
+          : f32x4.add(score, value);
+      const oneByOne = (): void =>
+        f.forRange(
+          keys.scores,
+          end,
+          (at) => {
+            const score = f.let(v128.load32Splat(at));
+            const value = f.let(elements.loadSplat(from));
+            f.storeLane(32, 0, at, f.let(masked(score, value)));
+            f.add(from, keys.maskStep);
+          },
+          { step: keys.scoreBytes },
+        );
+      if (keys.scoreBytes !== 4) {
+        oneByOne();
+        return;
+      }
+      // One query of many keys takes 1.2 to 1.4 times as long with a mask that is read one by one.
+      const fourByFour = (): void => {
+        const scores = { at: f.let(keys.scores), elements: elementsOf(f, "f32") };
+        mapVectors(f, {
+          count: f.let(keys.count),
+          inputs: [scores, { at: from, elements }],
+          output: scores,
+          compute: (score, value) => masked(score!, value!),
+          unroll: 1,
+        });
+      };
+      f.if(i32.eq(keys.maskStep, elements.bytes), fourByFour, oneByOne);
     });
 }
 

@@ -1,1 +1,1 @@
-export { fillBytes, memoryKernels, planCopy, planFill, planNothing } from "./memory.js";
+export { fillBytes, memoryKernels, planCopy, planFill, planNothing, planTouch } from "./memory.js";

@@ -12,6 +12,7 @@ import {
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import {
+  lineUnroll,
   type PanelName,
   panelRows,
   panelTypes,
@@ -210,7 +211,7 @@ function joinFunction(module: ModuleBuilder, dtype: FloatType, adds: boolean): F
         const output = { at: to, elements: elementsOf(f, "f32") };
         const input = { at: from, elements: elementsOf(f, dtype) };
         mapVectors(f, {
-          ...{ count, output, unroll: dtype === "f32" ? 4 : 1 },
+          ...{ count, output, unroll: lineUnroll[dtype] },
           inputs: adds ? [input, output] : [input],
           compute: (x, sum) =>
             sum === undefined ? f32x4.mul(x!, shares) : f32x4.add(sum, f32x4.mul(x!, shares)),
@@ -250,6 +251,9 @@ function addFunction(module: ModuleBuilder): FunctionReference {
   );
 }
 
+/** Vectors per round of taking gradients by their indices. */
+const takeUnroll: Readonly<Record<FloatType, number>> = { f32: 2, f16: 1 };
+
 /** to[i] = to[i] + from[i], if indices[i] = place + i stride */
 function takeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
   return module.shared(`pool_gradient_take_${dtype}`, (name) =>
@@ -262,7 +266,7 @@ function takeFunction(module: ModuleBuilder, dtype: FloatType): FunctionReferenc
         const step = f.let(i32x4.splat(i32.shl(stride, 2)));
         const output = { at: to, elements: elementsOf(f, "f32") };
         mapVectors(f, {
-          ...{ count, output, unroll: dtype === "f32" ? 2 : 1 },
+          ...{ count, output, unroll: takeUnroll[dtype] },
           inputs: [
             output,
             { at: from, elements: elementsOf(f, dtype) },

@@ -13,6 +13,7 @@ import {
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import {
+  lineUnroll,
   type PanelName,
   panelRows,
   panelTypes,
@@ -219,7 +220,7 @@ function joinFunction(
           inputs: adds ? [output, ...rows] : rows,
           output,
           compute: (...all) => all.reduce((a, b) => f.let(combine(f, a, b))),
-          unroll: dtype === "f32" ? 4 : 1,
+          unroll: lineUnroll[dtype],
         });
       },
     ),

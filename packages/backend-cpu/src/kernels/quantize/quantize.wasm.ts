@@ -58,7 +58,12 @@ const UP = 2 ** -32;
 const WHOLE = 1.5 * 2 ** 52;
 
 const infinityBits = 0x7f800000;
-const quietNan: Readonly<Record<FloatType, number>> = { f32: 0x7fc00000, f16: 0x7e00 };
+
+/** Stores a quiet NaN as a scale. */
+const storeNaN: Readonly<Record<FloatType, (f: FunctionBuilder, at: Local<"i32">) => void>> = {
+  f32: (f, at) => f.store(at, i32.const(0x7fc00000)),
+  f16: (f, at) => f.store16(at, 0x7e00),
+};
 
 /** A chunk quantizes some blocks, one after the other: looks for the ends of its range, then stores its weights. */
 export function quantizeKernel(tile: QuantizeTile): Kernel<QuantizeTypes> {
@@ -136,8 +141,7 @@ export function quantizeKernel(tile: QuantizeTile): Kernel<QuantizeTypes> {
               f.set(reciprocal, f64.div(f64.const(1), f64.promoteF32(scale))),
             ),
           () => {
-            if (scaleType === "f32") f.store(scaleAt, i32.const(quietNan.f32));
-            else f.store16(scaleAt, quietNan.f16);
+            storeNaN[scaleType](f, scaleAt);
             f.memoryFill(scratch, 0, 4 * largestBlock);
             f.set(from, scratch);
             f.set(low, nothing);

@@ -12,6 +12,7 @@ import {
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import {
+  lineUnroll,
   type PanelName,
   panelRows,
   panelTypes,
@@ -156,7 +157,7 @@ function joinFunction(module: ModuleBuilder, dtype: FloatType, adds: boolean): F
         const output = { at: to, elements: elementsOf(f, "f32") };
         const input = { at: from, elements: elementsOf(f, dtype) };
         mapVectors(f, {
-          ...{ count, output, unroll: dtype === "f32" ? 4 : 1 },
+          ...{ count, output, unroll: lineUnroll[dtype] },
           inputs: adds ? [input, output] : [input],
           compute: (x, sum) => (sum === undefined ? f32x4.mul(x!, factors) : f.multiplyAdd(x!, factors, sum)),
         });

@@ -1,4 +1,12 @@
-import { type AttentionProblem, contiguousSteps, dtypeBytes } from "@backplane/core";
+import {
+  type AttentionMask,
+  type AttentionProblem,
+  contiguousSteps,
+  dtypeBytes,
+  moveProblem,
+  type Rows,
+  reachOfMask,
+} from "@backplane/core";
 import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
 import { copy } from "../copy/index.js";
@@ -7,9 +15,12 @@ import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
 import { type Hiding, hidingOf, hidingValues } from "./hiding.wgsl.js";
-import { attentionMatrixProgram, ROUGH_KEYS } from "./matrices.wgsl.js";
+import { attentionMatrixProgram } from "./matrices.wgsl.js";
+import { ROUGH_KEYS } from "./matrix-loops.wgsl.js";
+import { copiedExtents, copiedMaskBytes, copiedPitch, isMaskAligned } from "./matrix-mask.wgsl.js";
 import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
+import { areAligned, followOneAnother, placeValues } from "./places.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
@@ -18,17 +29,75 @@ type Problem = AttentionProblem<DeviceMemory>;
 
 /** attention; `forced` names a variant to take wherever it fits (see `attentionVariants`). */
 export function runAttention(context: KernelContext, problem: Problem, forced?: string): void {
-  if (problem.rows !== undefined) {
-    const { before, attention, after } = contiguousSteps(problem, (bytes) => context.scratch(bytes));
-    for (const part of before) copy.run(context, part);
-    runAttention(context, attention, forced);
-    if (after !== undefined) copy.run(context, after);
+  const shape = attentionShape(problem);
+  runChoice(context, problem, shape, selectAttention(shape, context.features, forced));
+}
+
+/** Runs the choice made for a problem of the shape, on operands in any places. */
+export function runChoice(
+  context: KernelContext,
+  problem: Problem,
+  shape: AttentionShape,
+  choice: AttentionChoice,
+): void {
+  if (
+    choice.kind === "matrices" &&
+    problem.mask !== undefined &&
+    !isMaskAligned(problem.mask, problem.keyLength)
+  ) {
+    runChoice(context, { ...problem, mask: copiedMask(context, problem, problem.mask) }, shape, choice);
     return;
   }
-  const shape = attentionShape(problem);
-  const choice = selectAttention(shape, context.features, forced);
-  enqueueAttention(context, problem, shape, choice);
+  if (problem.rows === undefined) {
+    enqueueAttention(context, problem, shape, choice);
+    return;
+  }
+  const { before, attention, after } = contiguousSteps(
+    problem,
+    (bytes) => context.scratch(bytes),
+    (name, rows) => areAligned(problem, name, rows) && takesApart(problem, choice, name, rows),
+  );
+  for (const part of before) copy.run(context, part);
+  enqueueAttention(context, attention, shape, choice);
+  if (after !== undefined) copy.run(context, after);
 }
+
+/** A mask in scratch, as the kernels on matrix units read it. */
+function copiedMask(
+  context: KernelContext,
+  problem: Problem,
+  { dtype, region, strides }: AttentionMask<DeviceMemory>,
+): AttentionMask<DeviceMemory> {
+  const [batch, heads, queries] = copiedExtents(problem);
+  const pitch = copiedPitch(problem.keyLength);
+  const steps = [heads * queries * pitch, queries * pitch, pitch, 1] as const;
+  const copied = context.scratch(copiedMaskBytes(problem));
+  const shape = [batch, heads, queries, problem.keyLength] as const;
+  const written = { ...copied, byteLength: reachOfMask(steps, shape) * dtypeBytes[dtype] };
+  copy.run(context, moveProblem(dtype, shape, strides, steps, region, written));
+  const own = (axis: 0 | 1 | 2) => (strides[axis] === 0 ? 0 : steps[axis]);
+  return { dtype, region: copied, strides: [own(0), own(1), own(2), 1] };
+}
+
+/** Whether the kernel takes an operand where its rows are, if these are aligned. */
+function takesApart(
+  problem: Problem,
+  choice: AttentionChoice,
+  name: "q" | "k" | "v" | "out",
+  rows: Rows,
+): boolean {
+  if (choice.kind === "thin" || choice.kind === "decode") return false;
+  if (name === "k" || name === "v") return true;
+  if (name === "out") {
+    // Parts are joined, and single halves rounded, by kernels for contiguous rows.
+    const isSplit = choice.partKeys < problem.keyLength;
+    if (isSplit || (storeRounded[problem.dtype] !== undefined && problem.headSize % 4 !== 0)) return false;
+  }
+  return choice.kind === "matrices" || followOneAnother(problem, rows);
+}
+
+/** Bytes of a mask that may be copied for the kernels that read masks in whole units. */
+const MOST_COPIED = 2 ** 26;
 
 export function attentionShape(problem: Problem): AttentionShape {
   const { dtype, batch, heads, kvHeads, queryLength, keyLength, headSize } = problem;
@@ -38,15 +107,20 @@ export function attentionShape(problem: Problem): AttentionShape {
     rows: (heads / kvHeads) * queryLength,
     keyLength,
     headSize,
-    wholeEights: isVector(problem, 8),
+    wholeEights: isVector(problem, 8) && copiedMaskBytes(problem) <= MOST_COPIED,
   };
 }
 
-/** Whether everything can be read and written four elements at a time, or eight: 16 bytes at most. */
-function isVector({ dtype, headSize, q, k, v, out }: Problem, elements: 4 | 8): boolean {
+/**
+ * Whether everything can be read and written four elements at a time, or eight: 16 bytes at most. Rows that lie apart are
+ * copied to where they can, unless they are there.
+ */
+function isVector(problem: Problem, elements: 4 | 8): boolean {
+  const { dtype, headSize, rows } = problem;
   const unit = Math.min(16, elements * dtypeBytes[dtype]);
-  const isAligned = ({ byteOffset }: BufferRegion) => byteOffset % unit === 0;
-  return headSize % elements === 0 && isAligned(q) && isAligned(k) && isAligned(v) && isAligned(out);
+  const isAligned = (name: "q" | "k" | "v" | "out") =>
+    rows?.[name] !== undefined || problem[name].byteOffset % unit === 0;
+  return headSize % elements === 0 && isAligned("q") && isAligned("k") && isAligned("v") && isAligned("out");
 }
 
 /** Enqueues the choice made for a problem of the shape. */
@@ -110,13 +184,14 @@ function enqueue(
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
     : parts * choice.groups;
+  const isPlain = hiding === undefined && problem.rows === undefined;
   const dispatch = (bindings: Readonly<Record<string, BufferRegion>>) =>
-    hiding === undefined
+    isPlain
       ? context.dispatch(program, bindings, parameters, groups)
       : context.dispatch(
           program,
           maskedBy(problem, bindings),
-          { ...parameters, ...hidingValues(problem) },
+          { ...parameters, ...hidingValues(problem), ...placeValues(problem) },
           groups,
         );
   if (!isSplit) {
@@ -149,7 +224,7 @@ function maskedBy(
 }
 
 function programFor(
-  { dtype, keyLength, headSize, visible, logSumExp }: Problem,
+  { dtype, keyLength, headSize, visible, logSumExp, rows }: Problem,
   choice: AttentionChoice,
   vector: boolean,
   isSplit: boolean,
@@ -162,23 +237,25 @@ function programFor(
       : decodeProgram(choice.variant.tile, isSplit ? form : { ...form, whole: true });
   }
   const logs = logSumExp !== undefined && !isSplit;
+  const apart = rows !== undefined;
   if (choice.kind === "tiled")
     return attentionProgram(choice.variant.tile, {
       dtype,
       vector,
       columns: choice.columns,
       results: isSplit ? "parts" : vector ? "quads" : "elements",
-      ...{ logs, hiding },
+      ...{ logs, hiding, apart },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  // Nobody knows how many keys a mask or a window leaves a row.
-  if (keyLength < ROUGH_KEYS || hiding !== undefined) weights = "fine";
-  else if (visible >= keyLength - 1) weights = "rough";
+  // Parts do not know how many keys a mask leaves a row in others.
+  if (keyLength < ROUGH_KEYS || (hiding?.mask !== undefined && isSplit)) weights = "fine";
+  else if (hiding?.mask !== undefined) weights = "counted";
+  else if (visible >= keyLength - 1 && hiding === undefined) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,
     whole: headSize === choice.columns,
     weights,
     results: isSplit ? "parts" : "halves",
-    ...{ logs, hiding },
+    ...{ logs, hiding, apart },
   });
 }

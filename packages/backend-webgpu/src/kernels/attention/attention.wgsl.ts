@@ -24,6 +24,7 @@ import {
 } from "../tiles/index.js";
 import { type Hiding, hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
 import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
+import { placeParameters, placesName } from "./places.wgsl.js";
 import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {
@@ -53,6 +54,8 @@ export interface AttentionForm {
   /** Whether the kernel stores the logarithms of its sums; not with `parts`. Default: false. */
   readonly logs?: boolean;
   readonly hiding?: Hiding | undefined;
+  /** Whether rows of operands lie apart, which takes as many query heads as key heads; not those of parts. Default: false. */
+  readonly apart?: boolean;
 }
 
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
@@ -228,7 +231,7 @@ function storeText(tile: AttentionTile, form: AttentionForm): string {
   const stores = rowLines(tile, (r) => {
     const quads = lines(values.threadColumns / 4, (q) => {
       const at = columnAt(values, q).replace("columnBase", "headBase");
-      return `    store_quad(result_row, ${at}, out_${r}_${q}${isPart ? "" : " * inverse"});`;
+      return `    store_quad(result_place, ${at}, out_${r}_${q}${isPart ? "" : " * inverse"});`;
     });
     const statistics = `    if (headBase == 0u && threadColumn == 0u) {
       statistics[parameters.statistics_offset + result_row] = vec2f(maxima_${r >> 2}.${component(r)}, total);
@@ -237,6 +240,7 @@ function storeText(tile: AttentionTile, form: AttentionForm): string {
     if (headBase == 0u && threadColumn == 0u) { store_log(result_row, maxima_${r >> 2}.${component(r)}, total); }`;
     return `  if (${rowAt(values, r)} < parameters.rows) {
     let result_row = result * parameters.rows + ${rowAt(values, r)};
+    let result_place = ${form.apart && !isPart ? `out_base + (${rowAt(values, r)}) * parameters.out_row` : "result_row * parameters.head_size"};
     let total = totals_${r >> 2}.${component(r)};
 ${isPart ? statistics : "    let inverse = select(0.0, 1.0 / max(total, 1.0e-30), total > 0.0); // a row that sees no key gives zeros"}${form.logs ? log : ""}
 ${quads}
@@ -256,8 +260,8 @@ function resultText(form: AttentionForm): { binding: Storage; functions: string 
     return {
       binding: output("f32"),
       functions: wgsl`
-fn store_quad(row: u32, column: u32, values: vec4f) {
-  let at = parameters.results_offset + row * parameters.head_size + column;
+fn store_quad(row_place: u32, column: u32, values: vec4f) {
+  let at = parameters.results_offset + row_place + column;
   if (column < parameters.head_size) { results[at] = values.x; }
   if (column + 1u < parameters.head_size) { results[at + 1u] = values.y; }
   if (column + 2u < parameters.head_size) { results[at + 2u] = values.z; }
@@ -269,12 +273,29 @@ fn store_quad(row: u32, column: u32, values: vec4f) {
   return {
     binding: output(floatLayouts[stored].quad),
     functions: wgsl`
-fn store_quad(row: u32, column: u32, values: vec4f) {
+fn store_quad(row_place: u32, column: u32, values: vec4f) {
   if (column >= parameters.head_size) { return; }
-  results[parameters.results_offset + (row * parameters.head_size + column) / 4u] = ${floatLayouts[stored].packed("values")};
+  results[parameters.results_offset + (row_place + column) / 4u] = ${floatLayouts[stored].packed("values")};
 }
 `,
   };
+}
+
+/** Where the rows of a key head start. */
+function basesText(apart: boolean): string {
+  const base = (name: "q" | "k" | "v", place: string) =>
+    `  let ${name}_base = parameters.${name}_offset * ${name}_unit + ${place};`;
+  if (!apart)
+    return [
+      base("q", "matrix * parameters.rows * parameters.head_size"),
+      base("k", "matrix * parameters.key_pitch * parameters.head_size"),
+      base("v", "matrix * parameters.key_pitch * parameters.head_size"),
+    ].join("\n");
+  const ofHead = (name: string) => `image * parameters.${name}_batch + head * parameters.${name}_head`;
+  return `  let image = matrix / parameters.kv_heads;
+  let head = matrix % parameters.kv_heads;
+${(["q", "k", "v"] as const).map((name) => base(name, ofHead(name))).join("\n")}
+  let out_base = ${ofHead("out")};`;
 }
 
 /**
@@ -286,18 +307,22 @@ fn store_quad(row: u32, column: u32, values: vec4f) {
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector, columns, hiding, logs = false } = form;
+    const { dtype, vector, columns, hiding, logs = false, apart = false } = form;
+    const pitched = (name: "q" | "k" | "v") => (apart ? { pitch: `parameters.${name}_row` } : {});
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
     const v = operandText("v", dtype, vector); // matrices x key_pitch x head_size
     const scores = scoreTile(tile);
     const operands = operandsStage(
-      ...([tile, vector, { name: "q", first: "rowBase", last: "parameters.rows - 1u" }] as const),
-      { name: "k", first: "keyNext", last: "keyLast" },
+      ...([tile, vector] as const),
+      { name: "q", first: "rowBase", last: "parameters.rows - 1u", ...pitched("q") },
+      { name: "k", first: "keyNext", last: "keyLast", ...pitched("k") },
     );
-    const values = valuesStage(tile, columns, vector, { name: "v", first: "valueBase", last: "keyLast" });
+    const values = valuesStage(tile, columns, vector, {
+      ...{ name: "v", first: "valueBase", last: "keyLast", ...pitched("v") },
+    });
     const result = resultText(form);
-    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}`;
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}`;
     const statistics: Record<string, Storage> =
       form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
@@ -324,6 +349,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         scale: "f32",
         visible: "i32",
         ...hidingParameters(hiding),
+        ...placeParameters(apart),
       },
       body: wgsl`
 ${workgroupIndex}
@@ -365,9 +391,7 @@ fn main(${linearBuiltins}) {
   let result = group % results_count; // part * matrices + matrix
   let matrix = result % parameters.matrices;
   let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
-  let q_base = parameters.q_offset * q_unit + matrix * parameters.rows * parameters.head_size;
-  let k_base = parameters.k_offset * k_unit + matrix * parameters.key_pitch * parameters.head_size;
-  let v_base = parameters.v_offset * v_unit + matrix * parameters.key_pitch * parameters.head_size;
+${basesText(apart)}
 
 ${rowLimits(hiding)}
 ${tilePlace(scores)}${hiding?.mask === undefined ? "" : `\n${rowLines(tile, (r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}`}

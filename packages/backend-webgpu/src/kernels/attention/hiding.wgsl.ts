@@ -111,11 +111,14 @@ fn masked_keys(scores: vec4f, row_place: u32, keys: vec4u) -> vec4f {
   return vec4f(masked(scores.x, places.x), masked(scores.y, places.y), masked(scores.z, places.z), masked(scores.w, places.w));
 }
 `;
-  const window = hiding?.window
-    ? wgsl`
+  return mask + windowFunctions(hiding);
+}
+
+/** What those call that read masks in another way. */
+export function windowFunctions(hiding: Hiding | undefined): string {
+  if (!hiding?.window) return "";
+  return wgsl`
 /// The first key that a query sees.
 fn seen_since(query: u32) -> u32 { return u32(max(i32(query) + parameters.oldest, 0)); }
-`
-    : "";
-  return mask + window;
+`;
 }

@@ -12,229 +12,25 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
-import { hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { hidingName, hidingParameters, windowFunctions } from "./hiding.wgsl.js";
 import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
-import { matrixStaging, operandType, queriesText } from "./matrix-stage.wgsl.js";
+import { allKeysText, firstText } from "./matrix-loops.wgsl.js";
+import { matrixMaskBindings, matrixMaskFunctions } from "./matrix-mask.wgsl.js";
+import { shares } from "./matrix-shares.wgsl.js";
+import { firstPlaces, matrixStaging, queriesText, rowPlace } from "./matrix-stage.wgsl.js";
 import {
   type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
+  ofMember,
   ROW_SHARE,
 } from "./matrix-tile.js";
+import { placeParameters, placesName } from "./places.wgsl.js";
 import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 
-/**
- * Rows that see this many keys may have rough weights. Rounding weights P to f16 is an error of at most 2^-11
- * sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much from
- * 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
- */
-export const ROUGH_KEYS = 1024;
-
 const sum = `subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>`;
-
-/** Products with the keys in their panel, to the subgroup's scores. */
-function scoresText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
-  const { pitches, blocks } = attentionLayout(tile, form.columns);
-  const each = (line: (i: number, j: number) => string) =>
-    lines(blocks.rows, (i) => lines(blocks.scores, (j) => line(i, j)));
-  const product = (i: number, j: number, d: number) =>
-    `    ${d === 0 ? "var " : ""}score_${i}_${j} = subgroupMatrixMultiplyAccumulate(key_${d}_${j}, query_${i}_${d}, ${d === 0 ? "zero" : `score_${i}_${j}`});`;
-  // Keys times queries, stored by columns: on an NVIDIA H200 up to 8% faster than queries times keys by rows.
-  return `    {
-${lines(form.columns / SIDE, (d) =>
-  lines(
-    blocks.scores,
-    (
-      j,
-    ) => `    let key_${d}_${j} = subgroupMatrixLoad<${operandType("left")}, row_major>(&key_panel, ${j * SIDE * pitches.keys + 2 * d}u, ${pitches.keys}u);
-${lines(blocks.rows, (i) => product(i, j, d))}`,
-  ),
-)}
-${each((i, j) => `    subgroupMatrixStore<col_major>(&scores[subgroup], ${i * SIDE * pitches.scores + 4 * j}u, score_${i}_${j}, ${pitches.scores}u);`)}
-    }
-    workgroupBarrier();`;
-}
-
-/** The scores of an invocation: rows, and runs of 16 keys in them. */
-function shares(tile: AttentionMatrixTile, form: AttentionMatrixForm) {
-  const { pitches, blocks } = attentionLayout(tile, form.columns);
-  const count = tile.keys / SIDE / ROW_SHARE;
-  const row = (i: number) => `(place / ${ROW_SHARE}u + ${i * SIDE}u)`;
-  const run = (j: number) => `(place % ${ROW_SHARE}u + ${j * ROW_SHARE}u)`;
-  const keysOf = (j: number, q: number, keyBase: string) =>
-    `${keyBase} + ${run(j)} * ${SIDE}u + vec4u(${[0, 1, 2, 3].map((c) => `${4 * q + c}u`).join(", ")})`;
-  return {
-    row,
-    rows: (line: (i: number) => string) => lines(blocks.rows, line),
-    runs: (line: (j: number) => string) => lines(count, line),
-    /** By fours: the q-th of a run. */
-    fours: (line: (i: number, j: number, q: number) => string) =>
-      lines(blocks.rows, (i) => lines(count, (j) => lines(4, (q) => line(i, j, q)))),
-    score: (i: number, j: number, q: number) =>
-      `scores[subgroup][${row(i)} * ${pitches.scores}u + ${run(j)} * 4u + ${q}u]`,
-    /** Eight weights, h = 0 and 1 for a run, in the place of its scores or in that of the weights. */
-    weight: (i: number, j: number, h: number) =>
-      tile.separate
-        ? `weights[subgroup][${row(i)} * ${pitches.weights}u + ${run(j)} * 2u + ${h}u]`
-        : `scores[subgroup][${row(i)} * ${pitches.scores}u + ${run(j)} * 4u + ${h}u]`,
-    isSeen: (i: number, j: number, q: number, keyBase: string) =>
-      `${keysOf(j, q, keyBase)} < vec4u(seen_${i})`,
-    isSince: (i: number, j: number, q: number, keyBase: string) =>
-      `${keysOf(j, q, keyBase)} >= vec4u(since_${i})`,
-    masked: (i: number, j: number, q: number, keyBase: string, score: string) =>
-      `masked_keys(${score}, mask_${i}, min(${keysOf(j, q, keyBase)}, vec4u(keyLast)))`,
-    any: (text: (i: number) => string) => Array.from({ length: blocks.rows }, (_, i) => text(i)).join(" || "),
-    highest: (i: number) =>
-      Array.from({ length: 4 * count }, (_, n) => `score_${i}_${n >> 2}_${n & 3}`).reduce(
-        (a, b) => `max(${a}, ${b})`,
-      ),
-  };
-}
-
-/** The largest score of the first step, for each row. */
-function firstText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
-  const share = shares(tile, form);
-  const stage = matrixStaging(tile, form);
-  const { hiding } = form;
-  // Keys that all rows see, if there are any in the window.
-  const first = hiding?.window ? "keyFirst" : "keyStart";
-  const raw = (i: number, j: number, q: number) => `bitcast<vec4f>(${share.score(i, j, q)})`;
-  const hidden = share.fours((i, j, q) => {
-    const scaled = `${raw(i, j, q)} * scale`;
-    const score = hiding?.mask === undefined ? scaled : share.masked(i, j, q, first, scaled);
-    const since = hiding?.window ? ` & (${share.isSince(i, j, q, first)})` : "";
-    return `  among_${i} = max(among_${i}, select(vec4f(UNSEEN), ${score}, (${share.isSeen(i, j, q, first)})${since}));`;
-  });
-  return `${hiding?.window ? "    let keyFirst = max(keyStart, min(seenSinceByAll, keyLast));\n" : ""}${stage.fetch("k", first)}
-${stage.store("k")}
-    workgroupBarrier();
-${scoresText(tile, form)}
-${share.rows((i) => `  var among_${i} = vec4f(UNSEEN);`)}
-${hiding === undefined ? share.fours((i, j, q) => `  among_${i} = max(among_${i}, select(vec4f(UNSEEN), ${raw(i, j, q)}, ${share.isSeen(i, j, q, "keyStart")}));`) : hidden}
-${share.rows((i) => `  var first_${i} = greatest(among_${i});\n  first_${i} = max(first_${i}, subgroupShuffleXor(first_${i}, 1u))${hiding === undefined ? " * scale" : ""};`)}${
-  hiding === undefined
-    ? ""
-    : `\n${share.rows((i) => `  first_${i} = select(0.0, first_${i}, first_${i} > LOWEST); // or anything: see \`again\``)}`
-}
-    workgroupBarrier();`;
-}
-
-/** Adds the mask, and hides what is older than the window. */
-function hiddenText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
-  const share = shares(tile, form);
-  const { hiding } = form;
-  const score = (i: number, j: number, q: number) => `score_${i}_${j}_${q}`;
-  const mask = `
-${share.fours((i, j, q) => `    ${score(i, j, q)} = ${share.masked(i, j, q, "keyBase", score(i, j, q))};`)}`;
-  const window = `
-    if (keyBase < seenSinceByAll) {
-${share.fours((i, j, q) => `      ${score(i, j, q)} = select(vec4f(UNSEEN), ${score(i, j, q)}, ${share.isSince(i, j, q, "keyBase")});`)}
-    }`;
-  return `${hiding?.mask === undefined ? "" : mask}${hiding?.window ? window : ""}`;
-}
-
-/** Turns the scores of a step into weights. */
-function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: boolean): string {
-  const share = shares(tile, form);
-  const each = (line: (i: number, j: number, h: number) => string) =>
-    share.rows((i) => share.runs((j) => lines(2, (h) => line(i, j, h))));
-  const rough = each(
-    (i, j, h) =>
-      `    ${share.weight(i, j, h)} = eight_halves(score_${i}_${j}_${2 * h}, score_${i}_${j}_${2 * h + 1});`,
-  );
-  // Remainders follow in the place of the run's scores.
-  const fine = each(
-    (i, j, h) => `    {
-      let low = leading(score_${i}_${j}_${2 * h});
-      let high = leading(score_${i}_${j}_${2 * h + 1});
-      ${share.weight(i, j, h)} = eight_halves(low, high);
-      ${share.score(i, j, 2 + h)} = eight_halves(score_${i}_${j}_${2 * h} - low, score_${i}_${j}_${2 * h + 1} - high);
-    }`,
-  );
-  return `${share.fours((i, j, q) => `    var score_${i}_${j}_${q} = fma(bitcast<vec4f>(${share.score(i, j, q)}), vec4f(scale), vec4f(-reference_${i}));`)}${hiddenText(tile, form)}
-    if (keyBase + KEYS > seenByAll) {
-${share.fours((i, j, q) => `      score_${i}_${j}_${q} = select(vec4f(UNSEEN), score_${i}_${j}_${q}, ${share.isSeen(i, j, q, "keyBase")});`)}
-    }
-${share.rows((i) => `    high_${i} = max(high_${i}, ${share.highest(i)});`)}
-${share.fours((i, j, q) => `    score_${i}_${j}_${q} = exp2(score_${i}_${j}_${q});\n    total_${i} += score_${i}_${j}_${q};`)}
-${isFine ? fine : rough}`;
-}
-
-/** Adds weights times values to the output. */
-function valuesText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: boolean): string {
-  const { pitches, blocks } = attentionLayout(tile, form.columns);
-  const values = tile.separate ? "value_panel" : "key_panel";
-  const load = {
-    weight: (i: number, k: number) =>
-      tile.separate
-        ? `weights[subgroup], ${i * SIDE * pitches.weights + 2 * k}u, ${pitches.weights}u`
-        : `scores[subgroup], ${i * SIDE * pitches.scores + 4 * k}u, ${pitches.scores}u`,
-    rest: (i: number, k: number) =>
-      `scores[subgroup], ${i * SIDE * pitches.scores + 4 * k + 2}u, ${pitches.scores}u`,
-  };
-  const operands = isFine ? (["weight", "rest"] as const) : (["weight"] as const);
-  const each = (line: (name: "weight" | "rest", i: number) => string) =>
-    operands.map((name) => lines(blocks.rows, (i) => line(name, i))).join("\n");
-  return `${lines(
-    tile.keys / SIDE,
-    (k) => `    {
-${each((name, i) => `      let ${name}_${i} = subgroupMatrixLoad<${operandType("left")}, row_major>(&${load[name](i, k)});`)}
-${lines(
-  blocks.out,
-  (
-    j,
-  ) => `      let value_${j} = subgroupMatrixLoad<${operandType("right")}, row_major>(&${values}, ${k * SIDE * pitches.values + 2 * j}u, ${pitches.values}u);
-${each((name, i) => `      out_${i}_${j} = subgroupMatrixMultiplyAccumulate(${name}_${i}, value_${j}, out_${i}_${j});`)}`,
-)}
-    }`,
-  )}
-${tile.separate && !isFine ? "" : "    workgroupBarrier(); // weights and values have been read"}`;
-}
-
-/** Walks through all keys, and again if the first step's scores were too low. */
-function keysText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFine: boolean): string {
-  const { separate, subgroups } = tile;
-  const { blocks } = attentionLayout(tile, form.columns);
-  const share = shares(tile, form);
-  const stage = matrixStaging(tile, form);
-  const storedKeys = `${stage.store("k")}\n    workgroupBarrier();`;
-  const nextKeys = stage.fetch("k", "keyBase + KEYS");
-  // Where a mask hides the keys of the first step, or a window, its largest score says nothing of others.
-  const isBeyond = (i: number) =>
-    form.hiding === undefined
-      ? `most_${i} > LARGEST`
-      : `most_${i} > LARGEST || (most_${i} > LOWEST && most_${i} < headroom - 1.0)`;
-  // Small weights are rounded to multiples of 2^-24. The larger the largest weight, the less that matters.
-  return `  let headroom = ${isFine ? "4.0" : "0.0"}; // the largest weight of the first step is two to this
-${share.rows((i) => `  reference_${i} = first_${i} - headroom;`)}
-  var again = false;
-  loop {
-${stage.fetch("k", "keyStart")}
-${separate ? storedKeys : ""}
-  for (var keyBase = keyStart; keyBase < keyEnd; keyBase += KEYS) {
-${separate ? "" : storedKeys}
-${stage.fetch("v", "keyBase")}
-${scoresText(tile, form)}
-${stage.store("v")}
-${separate ? nextKeys : ""}
-${weightsText(tile, form, isFine)}
-${separate ? stage.store("k") : ""}
-    workgroupBarrier();
-${separate ? "" : nextKeys}
-${valuesText(tile, form, isFine)}
-  }
-${share.rows((i) => `    var most_${i} = greatest(high_${i});\n    most_${i} = max(most_${i}, subgroupShuffleXor(most_${i}, 1u));`)}
-    let anyBeyond = subgroupAny(${share.any(isBeyond)});
-    if (place == 0u) { flags[subgroup] = u32(anyBeyond); }
-    let beyond = workgroupUniformLoad(&flags);
-    if (again || (${Array.from({ length: subgroups }, (_, i) => `beyond[${i}]`).join(" | ")}) == 0u) { break; }
-    again = true;
-${share.rows((i) => `    reference_${i} += most_${i} - headroom;\n    total_${i} = vec4f();`)}
-${lines(blocks.rows, (i) => lines(blocks.out, (j) => `    out_${i}_${j} = zero;`))}
-  }`;
-}
 
 /** Output through the scores' memory, as many columns at a time as fit there. */
 function storeText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
@@ -242,7 +38,7 @@ function storeText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string
   const share = shares(tile, form);
   const isPart = form.results === "parts";
   // The factor of a row of the output is kept behind its scores.
-  const factor = (row: string) => `scores[subgroup][${row} * ${pitches.scores}u + ${pitches.scores - 1}u].x`;
+  const factor = (row: string) => `scores[team][${row} * ${pitches.scores}u + ${pitches.scores - 1}u].x`;
   const log = (i: number) => `
     let row = ownBase + ${share.row(i)};
     if (row < parameters.rows) { store_log(resultRow + row, reference_${i}, sum_${i}); }`;
@@ -264,18 +60,20 @@ ${
 ${lines(Math.ceil(blocks.out / blocks.scores), (shot) => {
   const count = Math.min(blocks.scores, blocks.out - shot * blocks.scores);
   const store = (i: number, j: number) =>
-    `  subgroupMatrixStore<row_major>(&scores[subgroup], ${i * SIDE * pitches.scores + 4 * j}u, out_${i}_${j + shot * blocks.scores}, ${pitches.scores}u);`;
+    `  subgroupMatrixStore<row_major>(&scores[team], ${ofMember(tile, 4 * blocks.scores)}${i * SIDE * pitches.scores + 4 * j}u, out_${i}_${j + shot * blocks.scores}, ${pitches.scores}u);`;
   return `  workgroupBarrier();
 ${lines(blocks.rows, (i) => lines(count, (j) => store(i, j)))}
   workgroupBarrier();
-  for (var unit = place; unit < ${rows * count * 2}u; unit += ${SUBGROUP}u) {
-    let row = unit / ${count * 2}u;
+  for (var unit = ${ofMember(tile, SUBGROUP)}place; unit < ${rows * tile.across * count * 2}u; unit += ${tile.across * SUBGROUP}u) {
+    let row = unit / ${tile.across * count * 2}u;
+    let whose = unit / ${count * 2}u % ${tile.across}u;
     let octet = unit % ${count * 2}u;
-    let at = row * ${pitches.scores}u + octet * 2u;
-    let along = ${shot * blocks.scores * 2}u + octet;
+    let at = row * ${pitches.scores}u + whose * ${4 * blocks.scores}u + octet * 2u;
+    let along = whose * ${2 * blocks.out}u + ${shot * blocks.scores * 2}u + octet;
     if (ownBase + row < parameters.rows && along < headUnits) {
-      store_octet((resultRow + ownBase + row) * headUnits + along, ${isPart ? "1.0" : `bitcast<f32>(${factor("row")})`},
-        bitcast<vec4f>(scores[subgroup][at]), bitcast<vec4f>(scores[subgroup][at + 1u]));
+      let ownRow = ownBase + row;
+      store_octet(out_first + ${rowPlace(form, "out", "ownRow")} + along, ${isPart ? "1.0" : `bitcast<f32>(${factor("row")})`},
+        bitcast<vec4f>(scores[team][at]), bitcast<vec4f>(scores[team][at + 1u]));
     }
   }`;
 })}`;
@@ -301,14 +99,14 @@ const storeOctet = {
 export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: AttentionMatrixForm) => Program =
   memoized((tile: AttentionMatrixTile, form: AttentionMatrixForm): Program => {
     const { panels, blocks, rows } = attentionLayout(tile, form.columns);
-    const { columns, whole, weights, results, hiding, logs = false } = form;
+    const { columns, whole, weights, results, hiding, logs = false, apart = false } = form;
     const share = shares(tile, form);
     const stage = matrixStaging(tile, form);
     const eachOut = (line: (i: number, j: number) => string) =>
       lines(blocks.rows, (i) => lines(blocks.out, (j) => line(i, j)));
     const panel = (name: string, units: number) => `var<workgroup> ${name}: array<vec4u, ${units}>;`;
-    const ofSubgroups = (name: string, units: number) =>
-      `var<workgroup> ${name}: array<array<vec4u, ${units}>, ${tile.subgroups}>;`;
+    const ofTeams = (name: string, units: number) =>
+      `var<workgroup> ${name}: array<array<vec4u, ${units}>, ${tile.subgroups / tile.across}>;`;
     const isPart = results === "parts";
     /** Of the i-th row of an invocation. */
     const ofRow = (i: number) => {
@@ -319,14 +117,14 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
     };
     const statistics: Record<string, Storage> = isPart ? { statistics: output("vec2f") } : {};
     return program<string, string>({
-      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}${hidingName(hiding)}${logName(logs)}`,
+      name: `attention_matrices_${attentionMatrixName(tile)}x${columns}${whole ? "" : "_within"}_${weights}_${results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}`,
       enable: ["f16", "subgroups", "chromium_experimental_subgroup_matrix"],
       directives: ["diagnostic(off, chromium.subgroup_matrix_uniformity);"],
       bindings: {
         q: input("half8"), // matrices x rows x head_size
         k: input("half8"), // matrices x key_pitch x head_size
         v: input("half8"), // matrices x key_pitch x head_size
-        ...hidingBindings(hiding),
+        ...matrixMaskBindings(hiding),
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
         ...logBindings(logs), // matrices x rows
@@ -340,7 +138,13 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
           key_pitch: "u32",
           head_size: "u32",
         },
-        ...{ part_keys: "u32", scale: "f32", visible: "i32", ...hidingParameters(hiding) },
+        ...{
+          part_keys: "u32",
+          scale: "f32",
+          visible: "i32",
+          ...hidingParameters(hiding),
+          ...placeParameters(apart),
+        },
       },
       body: wgsl`
 ${workgroupIndex}
@@ -352,8 +156,9 @@ const UNSEEN = -2.0e38;
 const LARGEST = 15.0; // weights are at most two to this: f16 ends just below 2^16
 
 ${panel("key_panel", panels.keys)}
-${tile.separate ? `${panel("value_panel", panels.values)}\n${ofSubgroups("weights", panels.weights)}` : ""}
-${ofSubgroups("scores", panels.scores)}
+${tile.own === "none" ? "" : panel("value_panel", panels.values)}
+${tile.own === "all" ? ofTeams("weights", panels.weights) : ""}
+${ofTeams("scores", panels.scores)}
 var<workgroup> flags: array<u32, ${tile.subgroups}>;
 
 fn greatest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
@@ -363,7 +168,7 @@ fn leading(v: vec4f) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(v) & vec4u(
 fn eight_halves(low: vec4f, high: vec4f) -> vec4u {
   return vec4u(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
 }
-${seenFunction}${hidingFunctions(hiding)}${logFunction(logs, "two")}
+${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding)}${logFunction(logs, "two")}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}
 }
@@ -384,15 +189,15 @@ fn main(${linearBuiltins}, @builtin(subgroup_id) subgroup: u32, @builtin(subgrou
   let matrix = result % parameters.matrices;
   let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
   let headUnits = ${whole ? `${columns / UNIT}u` : `parameters.head_size / ${UNIT}u`};
-  let firstRow = matrix * parameters.rows;
-  let firstKey = matrix * parameters.key_pitch;
+${firstPlaces(form)}
   let resultRow = result * parameters.rows;
 
 ${rowLimits(hiding)}
   let scale = abs(parameters.scale);
   let flip = select(0u, 0x80008000u, parameters.scale < 0.0);
 
-  let ownBase = rowBase + subgroup * ${rows}u;
+  let team = subgroup${tile.across === 1 ? "" : ` / ${tile.across}u;\n  let member = subgroup % ${tile.across}u`};
+  let ownBase = rowBase + team * ${rows}u;
 ${stage.registers}
 ${queriesText(tile, form)}
   let zero = ${sum}();
@@ -404,7 +209,7 @@ ${share.rows(
   var total_${i} = vec4f(); // of its weights${ofRow(i)}`,
 )}
 ${firstText(tile, form)}
-${weights === "mixed" ? `  if (seen_until(firstQuery, parameters.key_length) < ${ROUGH_KEYS}u) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }` : keysText(tile, form, weights === "fine")}
+${allKeysText(tile, form)}
 ${storeText(tile, form)}
 }
 `,

@@ -17,7 +17,7 @@ export function partStart(hiding: Hiding | undefined): string {
 /** The keys from the start of a part on that the ROWS rows from `rowBase` on see. */
 export function rowLimits(hiding: Hiding | undefined): string {
   const older = wgsl`
-  let keyStart = max(partStart, seen_since(firstQuery));
+  let keyStart = max(partStart, seen_since(firstQuery) / 16u * 16u); // masks are read in units of 16 keys at most
   let seenSinceByAll = seen_since(lastQuery);`;
   return wgsl`
   // The last query of the tile sees most keys, the first fewest; a tile may reach into another head.

@@ -60,7 +60,7 @@ function block(
     isLeft
       ? `min(${first} + quad * 4u + ${i}u, ${last})`
       : `min(${first} + quad / ${SHARE}u * ${4 * SHARE}u + quad % ${SHARE}u + ${i * SHARE}u, ${last})`;
-  const at = (i: number) => `${name}_base + ${row(i)} * parameters.head_size + along`;
+  const at = (i: number) => `${name}_base + ${row(i)} * ${pitchOf(operand)} + along`;
   const values = vector ? fours((i) => fetched(unit.register + i)) : [fetched(unit.register)];
   const loads = vector
     ? values.map((value, i) => `      ${value} = ${name}_load4(${at(i)});`)
@@ -89,6 +89,12 @@ export interface StagedRows {
   readonly name: string;
   readonly first: string;
   readonly last: string;
+  /** Elements from one row to the next. Default: head_size. */
+  readonly pitch?: string;
+}
+
+function pitchOf({ pitch = "parameters.head_size" }: StagedRows): string {
+  return pitch;
 }
 
 /** Left rows, of which there are `queries`, and right ones, `keys`. */
@@ -124,8 +130,9 @@ export function valuesStage(
   tile: AttentionTile,
   columns: number,
   vector: boolean,
-  { name, first, last }: StagedRows,
+  operand: StagedRows,
 ): Stage {
+  const { name, first, last } = operand;
   const quads = columns / 4;
   const threads = attentionThreads(tile);
   const units = quads * tile.valueDepth;
@@ -147,7 +154,7 @@ export function valuesStage(
       const loaded = vector
         ? `${name}_load4(row + ${column(quad, 0, 4)})`
         : `vec4f(${fours((i) => `${name}_load1(row + ${column(quad, i, 1)})`).join(", ")})`;
-      return `      let row = ${name}_base + min(${first} + ${key}, ${last}) * parameters.head_size;
+      return `      let row = ${name}_base + min(${first} + ${key}, ${last}) * ${pitchOf(operand)};
       ${register} = ${loaded};`;
     }),
     store: text(

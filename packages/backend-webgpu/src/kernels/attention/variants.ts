@@ -169,20 +169,17 @@ const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 1
 /** Too many rows for the kernels for few rows. */
 const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;
 
-const short: AttentionMatrixTile = { queries: 64, keys: 32, subgroups: 4, separate: true };
-const tall: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 4, separate: false };
-const wide: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 8, separate: true };
+const short: AttentionMatrixTile = { queries: 64, keys: 32, subgroups: 4, across: 1, own: "all" };
+const tall: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 4, across: 1, own: "none" };
+const teams: AttentionMatrixTile = { queries: 256, keys: 32, subgroups: 16, across: 2, own: "values" };
+const wide: AttentionMatrixTile = { queries: 128, keys: 32, subgroups: 8, across: 2, own: "values" };
 
-/**
- * With matrix units. On an NVIDIA H200, 64 heads of length 2048: `tall` reaches 147 TFLOP/s with heads of 64 elements
- * (`short` 127), and `wide` 196 with 128 (`short` 132). But 16 heads of 64 elements take 168 us with `tall` and 121
- * with `short`; 8 heads of 128 and length 1024 take 51 us with `wide` and 41 with `short`, 90 and 124 at length 2048.
- */
 export const matrixVariants: readonly MatrixVariant[] = [
   matrices(short, [64, 128], (shape) => {
     const enough = shape.headSize <= 64 ? 4 * BUSY_WORKGROUPS : BUSY_WORKGROUPS / 2;
     return shape.rows > small.queries && tileCount(shape, short) < enough;
   }),
+  matrices(teams, [64], manyRows),
   matrices(tall, [64], manyRows),
   matrices(wide, [64, 128], manyRows),
 ];

@@ -9,7 +9,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { AXIS_ROWS } from "./units.wgsl.js";
+import { findTile, type TileParameter, tileParameters } from "./tile-place.wgsl.js";
 
 /** Words of a line of a tile. */
 const LINE = 32;
@@ -27,12 +27,7 @@ export function tileSide(bytes: 1 | 2 | 4): number {
  * Rows of the output must begin with a word; the rest of the last word stays as it is. The input may lie anywhere.
  * Everything but extents counts bytes. Rows of the table: extent, stride of the input and of the output.
  */
-export function tilesProgram(
-  bytes: 1 | 2 | 4,
-): Program<
-  "source" | "output",
-  "start" | "rows" | "columns" | "column_step" | "row_step" | "down" | "across" | "matrices" | "rank" | "axes"
-> {
+export function tilesProgram(bytes: 1 | 2 | 4): Program<"source" | "output", TileParameter> {
   const perWord = 4 / bytes;
   const side = tileSide(bytes);
   /** Lines of the tile, and words of the output, that each invocation takes. */
@@ -54,10 +49,7 @@ export function tilesProgram(
   return program({
     name: `copy_tiles_${bytes}`,
     bindings: { source: input("byte"), output: output("byte") },
-    parameters: {
-      ...({ start: "u32", rows: "u32", columns: "u32", column_step: "u32", row_step: "u32" } as const),
-      ...({ down: "u32", across: "u32", matrices: "u32", rank: "u32", axes: { rows: AXIS_ROWS } } as const),
-    },
+    parameters: tileParameters,
     light: true,
     body: wgsl`
 ${workgroupIndex}
@@ -78,20 +70,7 @@ fn word_at(at: u32) -> u32 {
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let group = workgroup_index(workgroup, workgroups);
-  let strip = group / parameters.down;
-  let matrix = strip / parameters.across;
-  if (matrix >= parameters.matrices) { return; }
-  let first_row = (group - strip * parameters.down) * ${side}u;
-  let first_column = (strip - matrix * parameters.across) * ${side}u;
-  var first = vec2u(parameters.source_offset + parameters.start, parameters.output_offset);
-  var rest = matrix;
-  for (var axis = parameters.rank; axis > 0u; axis--) {
-    let row = parameters.axes[axis - 1u];
-    let next = rest / row.x;
-    first += (rest - next * row.x) * row.yz;
-    rest = next;
-  }
+${findTile(side)}
   let w = lane % ${LINE}u;
   let line = lane / ${LINE}u;
   {

@@ -9,7 +9,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { AXIS_ROWS } from "./units.wgsl.js";
+import { findTile, type TileParameter, tileParameters } from "./tile-place.wgsl.js";
 
 /** Elements of a tile along either side: as many as 16 KiB hold, or fewer, if one vector for each invocation is less. */
 const sides = { 1: 128, 2: 64, 4: 64 } as const;
@@ -28,12 +28,7 @@ export function vectorTileSide(bytes: 1 | 2 | 4): number {
  *
  * Everything but rows and columns counts vectors. Rows of the table: extent, stride of the input and of the output.
  */
-export function vectorTilesProgram(
-  bytes: 1 | 2 | 4,
-): Program<
-  "source" | "output",
-  "start" | "rows" | "columns" | "column_step" | "row_step" | "down" | "across" | "matrices" | "rank" | "axes"
-> {
+export function vectorTilesProgram(bytes: 1 | 2 | 4): Program<"source" | "output", TileParameter> {
   const perWord = 4 / bytes;
   const perVector = 16 / bytes;
   const side = sides[bytes];
@@ -51,10 +46,7 @@ export function vectorTilesProgram(
   return program({
     name: `copy_vector_tiles_${bytes}`,
     bindings: { source: input("vec4u"), output: output("vec4u") },
-    parameters: {
-      ...({ start: "u32", rows: "u32", columns: "u32", column_step: "u32", row_step: "u32" } as const),
-      ...({ down: "u32", across: "u32", matrices: "u32", rank: "u32", axes: { rows: AXIS_ROWS } } as const),
-    },
+    parameters: tileParameters,
     light: true,
     body: wgsl`
 ${workgroupIndex}
@@ -62,20 +54,7 @@ var<workgroup> tile: array<u32, ${side * lineWords}>;
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let group = workgroup_index(workgroup, workgroups);
-  let strip = group / parameters.down;
-  let matrix = strip / parameters.across;
-  if (matrix >= parameters.matrices) { return; }
-  let first_row = (group - strip * parameters.down) * ${side}u;
-  let first_column = (strip - matrix * parameters.across) * ${side}u;
-  var first = vec2u(parameters.source_offset + parameters.start, parameters.output_offset);
-  var rest = matrix;
-  for (var axis = parameters.rank; axis > 0u; axis--) {
-    let row = parameters.axes[axis - 1u];
-    let next = rest / row.x;
-    first += (rest - next * row.x) * row.yz;
-    rest = next;
-  }
+${findTile(side)}
   let part = lane % ${lineVectors}u;
   let line = lane / ${lineVectors}u;
   {

@@ -8,7 +8,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { epilogueName } from "../epilogue.wgsl.js";
+import { epilogueName, storesInLoops } from "../epilogue.wgsl.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { type MatrixTile, matrixThreads, matrixTileName } from "./matrix-tile.js";
@@ -55,6 +55,19 @@ function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm):
     `  let bias_${strip} = bias_quad(min(firstColumn + ${strip * columns}u + column, parameters.n - 4u), 3u);`;
   const biasOf = (strip: number): string =>
     strip === 0 ? "bias_0" : `select(${biasOf(strip - 1)}, bias_${strip}, strip % ${across}u == ${strip}u)`;
+  const rowsAtOnce = SUBGROUP / quads;
+  const rounds = SIDE / rowsAtOnce;
+  const stored = (row: string, values: string) =>
+    `${isBiased ? "store_biased" : "store_quad"}(result, firstRow + strip / ${across}u * ${SIDE}u + ${row}, firstColumn + strip % ${across}u * ${columns}u + column, ${values}${isBiased ? ", added" : ""});`;
+  const storeInLoop = `  for (var row = place / ${quads}u; row < ${SIDE}u; row += ${rowsAtOnce}u) {
+    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + place % ${quads}u]);
+    ${stored("row", "values")}
+  }`;
+  // All loads first; in the loop each waits for the store before it: 335 instead of 321 TFLOP/s (4096^3, NVIDIA H100).
+  const storeAtOnce = `  let row = place / ${quads}u % ${rowsAtOnce}u;
+  let at = area + row * ${pitch}u + place % ${quads}u;
+${lines(rounds, (i) => `  let values_${i} = bitcast<vec4f>(${panel}[at + ${i * rowsAtOnce * pitch}u]);`)}
+${lines(rounds, (i) => `  ${stored(`row + ${i * rowsAtOnce}u`, `values_${i}`)}`)}`;
   // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
@@ -71,10 +84,7 @@ ${lines(down, (i) => lines(across, (strip) => `    case ${i * across + strip}u: 
   }
   workgroupBarrier();
 ${isBiased ? `  let added = ${biasOf(across - 1)};` : ""}
-  for (var row = place / ${quads}u; row < ${SIDE}u; row += ${SUBGROUP / quads}u) {
-    let values = bitcast<vec4f>(${panel}[area + row * ${pitch}u + place % ${quads}u]);
-    ${isBiased ? "store_biased" : "store_quad"}(result, firstRow + strip / ${across}u * ${SIDE}u + row, firstColumn + strip % ${across}u * ${columns}u + column, values${isBiased ? ", added" : ""});
-  }
+${storesInLoops(form) ? storeInLoop : storeAtOnce}
   }`;
 }
 

@@ -240,6 +240,15 @@ function matrices(
   };
 }
 
+/** How much longer a tile takes if rows of its longer operand lie along k, which is the slow way to read. */
+const ALONG_K = 1.12;
+
+/** Compares tiles of one size that have a multiprocessor to themselves: a last round with few of them is a whole one. */
+function matrixTime(shape: GemmShape, tile: MatrixTile): number {
+  const isSlow = tile.rows > tile.columns ? !shape.transA : shape.transB;
+  return Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS) * (isSlow ? ALONG_K : 1);
+}
+
 /** Sums that are worth sharing even on an emulated GPU, as there is only one for each row of A. */
 const LONG_SUM = 1024;
 
@@ -299,6 +308,9 @@ const thirtyTwoRows: StreamedTile = {
   window: 8,
 };
 
+const wide: MatrixTile = { rows: 128, columns: 256, depth: 32, subgroupRows: 64, subgroupColumns: 64 };
+const tall: MatrixTile = { ...wide, rows: 256, columns: 128 };
+
 /** For packed operands; the second has several workgroups on a multiprocessor. */
 const widest: ProductTile = { ...huge, depth: 8, buffers: 2 };
 const upper: ProductTile = { ...widest, rows: 128, columns: 64, threadRows: 8 };
@@ -334,13 +346,9 @@ export const gemmVariants: readonly GemmVariant[] = [
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
   split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
-  // The first two fill a multiprocessor by themselves. Along k is the slow way to read, so best on the shorter side.
-  matrices(
-    { rows: 128, columns: 256, depth: 32, subgroupRows: 64, subgroupColumns: 64 },
-    BUSY_WORKGROUPS,
-    ({ transA, transB }) => !transA && !transB,
-  ),
-  matrices({ rows: 256, columns: 128, depth: 32, subgroupRows: 64, subgroupColumns: 64 }, BUSY_WORKGROUPS),
+  // The first two fill a multiprocessor by themselves.
+  matrices(wide, BUSY_WORKGROUPS, (shape) => matrixTime(shape, wide) < matrixTime(shape, tall)),
+  matrices(tall, BUSY_WORKGROUPS),
   matrices(
     { rows: 128, columns: 128, depth: 32, subgroupRows: 64, subgroupColumns: 64 },
     BUSY_WORKGROUPS / 2 - 4,

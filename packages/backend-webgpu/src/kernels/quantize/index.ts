@@ -1,4 +1,4 @@
-import { floatTypes, type QuantizeProblem } from "@backplane/core";
+import { dtypeBytes, floatTypes, type QuantizeProblem } from "@backplane/core";
 import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
@@ -19,7 +19,7 @@ const programs = memoized(quantizeProgram);
 function run(context: KernelContext, problem: Problem): void {
   const { dtype, scaleType, bits, block, n, k, blocks, input, b, scales, zeroPoints } = problem;
   const count = n * blocks;
-  const perVector = dtype === "f32" ? 4 : 8;
+  const perVector = 16 / dtypeBytes[dtype];
   const taken: BufferRegion[] = [];
   const placeOf = (region: BufferRegion, unit: number) => {
     const place = placeFor(context, region, unit, taken);

@@ -1,5 +1,6 @@
 import { type FloatType, float32ToBits, type QuantizedBits } from "@backplane/core";
 import {
+  type ElementType,
   floatLayouts,
   input,
   linearBuiltins,
@@ -38,6 +39,14 @@ const formats = {
 
 export type QuantizeParameter = "count" | "k" | "blocks" | "block_shift";
 
+/** How numbers are bound: one by one, and so that eight of them are few loads. */
+const stored = {
+  f32: { single: "u32", eight: "vec4u" },
+  f16: { single: "half", eight: floatLayouts.f16.block },
+} as const satisfies Readonly<
+  Record<FloatType, { readonly single: ElementType; readonly eight: ElementType }>
+>;
+
 /**
  * An invocation takes eight weights; those of a block leave the ends of their range to one invocation of the workgroup,
  * which computes scale and zero point. Numbers are bits of f32 and are computed as whole numbers wherever a rounding
@@ -50,14 +59,14 @@ export function quantizeProgram(tile: QuantizeTile): Program<string, QuantizePar
     ...(zeroPoints ? ["zeros"] : []),
     ...(vector ? ["vector"] : []),
   ].join("_");
-  const { block, functions } = floatLayouts[dtype];
-  const single = dtype === "f32" ? "u32" : "half";
+  const { functions } = floatLayouts[dtype];
+  const { single, eight } = stored[dtype];
   return program<string, QuantizeParameter>({
     name,
     bindings: {
-      source: input(vector ? (dtype === "f32" ? "vec4u" : block) : single),
+      source: input(vector ? eight : single),
       b: output(bits === 4 ? "u32" : "vec2u"),
-      scales: output(scaleType === "f32" ? "u32" : "half"),
+      scales: output(stored[scaleType].single),
       ...(zeroPoints ? { zero_points: output("byte") } : {}),
     },
     // Of blocks in all, weights and blocks of a row, and log2 of the weights of a block.
@@ -135,28 +144,33 @@ ${zeroPoints ? storeWords("zero_points", "zeros", 4) : ""}
   });
 }
 
+/** Loads of eight weights, which begin at a multiple of the elements of a load. */
+const vectorLoads: Readonly<Record<FloatType, string>> = {
+  f32: `  let at = parameters.source_offset + ((row + column) >> 2u);
+  if (column < parameters.k) { weights[0] = source[at]; }
+  if (column + 4u < parameters.k) { weights[1] = source[at + 1u]; }`,
+  f16: `  if (column < parameters.k) {
+    let halves = source[parameters.source_offset + (row + column) / ${floatLayouts.f16.perBlock}u];
+    weights[0] = bitcast<vec4u>(quad_of(halves.xy));
+    weights[1] = bitcast<vec4u>(quad_of(halves.zw));
+  }`,
+};
+
+/** The bits of a finite scale in f32. */
+const scaleBits: Readonly<Record<FloatType, string>> = {
+  f32: "return stored;",
+  f16: `let normal = (stored << 13u) + 0x38000000u;
+  return select(normal, bitcast<u32>(f32(stored) * bitcast<f32>(${float32ToBits(2 ** -24)}u)), stored < 0x400u);`,
+};
+
 /** \`load_eight(row, column)\`: the bits of weights as f32, from a place in a row on that begins at an element; 0 past its end. */
 function loadEight({ dtype, vector }: QuantizeTile): string {
-  const { perBlock, load, functions } = floatLayouts[dtype];
-  if (vector && dtype === "f32")
-    return wgsl`
-fn load_eight(row: u32, column: u32) -> array<vec4u, 2> {
-  let at = parameters.source_offset + ((row + column) >> 2u);
-  var weights = array<vec4u, 2>();
-  if (column < parameters.k) { weights[0] = source[at]; }
-  if (column + 4u < parameters.k) { weights[1] = source[at + 1u]; }
-  return weights;
-}
-`;
+  const { load, functions } = floatLayouts[dtype];
   if (vector)
     return wgsl`
 fn load_eight(row: u32, column: u32) -> array<vec4u, 2> {
   var weights = array<vec4u, 2>();
-  if (column < parameters.k) {
-    let halves = source[parameters.source_offset + (row + column) / ${perBlock}u];
-    weights[0] = bitcast<vec4u>(quad_of(halves.xy));
-    weights[1] = bitcast<vec4u>(quad_of(halves.zw));
-  }
+${vectorLoads[dtype]}
   return weights;
 }
 `;
@@ -237,12 +251,7 @@ fn stored_scale(high: u32, low: u32) -> u32 {
 /// The bits of a stored scale in f32; 0 for NaN.
 fn scale_from(stored: u32) -> u32 {
   if (stored >= ${infinity}) { return 0u; }
-  ${
-    scaleType === "f32"
-      ? "return stored;"
-      : `let normal = (stored << 13u) + 0x38000000u;
-  return select(normal, bitcast<u32>(f32(stored) * bitcast<f32>(${float32ToBits(2 ** -24)}u)), stored < 0x400u);`
-  }
+  ${scaleBits[scaleType]}
 }
 `;
 }

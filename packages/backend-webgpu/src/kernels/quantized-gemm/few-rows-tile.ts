@@ -1,10 +1,11 @@
 import type { DeviceFeatures } from "../../device/index.js";
-import { isNarrow } from "../machine.js";
+import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
 import type { Run } from "./weights.wgsl.js";
 
 /**
  * What a workgroup takes at a time: `rows` rows of A; for each of the `across` invocations of a group `columns` columns
- * of C; and for each of its groups, of which it has `threads` / `across`, `run` steps of k. `across` divides 32.
+ * of C; and for each of its groups, of which it has `threads` / `across`, `run` steps of k. `across` divides 32. `ahead`:
+ * it loads them while it multiplies those before.
  */
 export interface FewRowsTile {
   readonly rows: number;
@@ -12,6 +13,7 @@ export interface FewRowsTile {
   readonly across: number;
   readonly threads: number;
   readonly run: Run;
+  readonly ahead?: boolean;
 }
 
 /** Columns of C that a workgroup computes. */
@@ -19,23 +21,45 @@ export function columnsPerWorkgroup({ columns, across }: FewRowsTile): number {
   return columns * across;
 }
 
+export function fewRowsWorkgroups(tile: FewRowsTile, m: number, n: number): number {
+  return Math.ceil(n / columnsPerWorkgroup(tile)) * Math.ceil(m / tile.rows);
+}
+
 export const fewRowsTiles: readonly FewRowsTile[] = [
   { rows: 1, columns: 4, across: 4, threads: 128, run: 32 },
-  { rows: 2, columns: 4, across: 8, threads: 128, run: 32 },
-  { rows: 4, columns: 4, across: 8, threads: 128, run: 32 },
-  { rows: 8, columns: 4, across: 8, threads: 128, run: 16 },
+  { rows: 2, columns: 4, across: 8, threads: 128, run: 32, ahead: true },
+  { rows: 4, columns: 4, across: 8, threads: 128, run: 32, ahead: true },
+  { rows: 8, columns: 4, across: 8, threads: 128, run: 16, ahead: true },
 ];
 
 /** For more rows than these have, of which workgroups take some each: more columns share what is read of A. */
-export const wideTile: FewRowsTile = { rows: 8, columns: 4, across: 16, threads: 128, run: 32 };
+export const wideTile: FewRowsTile = {
+  ...{ rows: 8, columns: 4, across: 16, threads: 128, run: 32 },
+  ahead: true,
+};
+
+/** For one row, if all of its workgroups run at a time, and are more of those that do than with four columns. */
+export const oneRowTile: FewRowsTile = { rows: 1, columns: 3, across: 4, threads: 128, run: 32 };
+
+const AT_A_TIME: number = 8 * MULTIPROCESSORS;
+
+/** With fewer workgroups of `wideTile` than these, twice as many that are half as wide take less time. */
+const FEWEST_WIDE: number = (3 * BUSY_WORKGROUPS) / 4;
 
 /** lavapipe takes most of a minute to compile more. */
 const SOON_COMPILED_ROWS = 2;
 
-/** For m rows. Rows past the end are computed again, and not stored. */
-export function fewRowsTile(m: number, features: DeviceFeatures): FewRowsTile {
+/** For m rows and n columns. Rows past the end are computed again, and not stored. */
+export function fewRowsTile(m: number, n: number, features: DeviceFeatures): FewRowsTile {
   const most = features.family?.compilesSlowly ? SOON_COMPILED_ROWS : Number.POSITIVE_INFINITY;
   const allowed = fewRowsTiles.filter(({ rows }) => rows <= most);
+  const usual = allowed.find(({ rows }) => rows >= m);
   // SwiftShader takes twice as long to compile the wide one.
-  return allowed.find(({ rows }) => rows >= m) ?? (isNarrow(features) ? allowed.at(-1)! : wideTile);
+  if (isNarrow(features)) return usual ?? allowed.at(-1)!;
+  if (m === 1) {
+    const share = fewRowsWorkgroups(oneRowTile, m, n) / AT_A_TIME;
+    if (share > 3 / 4 && share <= 1) return oneRowTile;
+  }
+  if (usual !== undefined) return usual;
+  return fewRowsWorkgroups(wideTile, m, n) >= FEWEST_WIDE ? wideTile : allowed.at(-1)!;
 }

@@ -1,17 +1,22 @@
-import type { Activation, FloatType } from "@backplane/core";
 import {
   floatLayouts,
   input,
   linearBuiltins,
   lines,
-  output,
   type Program,
   program,
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { activated, activationText, epilogueName } from "../epilogue.wgsl.js";
 import type { FewRowsTile } from "./few-rows-tile.js";
+import {
+  type Finish,
+  finishBindings,
+  finishName,
+  finishParameters,
+  finishText,
+  stored,
+} from "./finish.wgsl.js";
 import {
   quadOfRun,
   type WeightForm,
@@ -21,23 +26,12 @@ import {
   weightParameters,
 } from "./weights.wgsl.js";
 
-/** How results leave: f32 to C or to scratch, or two f16 in each word of C. */
-export type Target = "single" | "pairs";
-
-export interface FewRowsForm extends Omit<WeightForm, "run"> {
-  readonly dtype: FloatType;
+export interface FewRowsForm extends Omit<WeightForm, "run">, Finish {
   /** Every run of four along the rows of A is whole and aligned. */
   readonly vectorA: boolean;
-  readonly target: Target;
-  /** Where the numbers are to which beta times them is added: at the place of the results, or elsewhere in their own type. */
-  readonly adds: "target" | "before" | undefined;
-  readonly bias: boolean;
-  readonly activation: Activation | undefined;
 }
 
-export type FewRowsParameter =
-  | ("m" | "n" | "k" | "runs" | "pitch" | "block_shift")
-  | ("beta" | "before_pitch");
+export type FewRowsParameter = "m" | "n" | "k" | "runs" | "block_shift" | keyof typeof finishParameters;
 
 /** Invocations that are next to each other in memory, whatever the subgroups of a device. */
 const NEIGHBOURS = 32;
@@ -85,37 +79,30 @@ export function fewRowsBytes(tile: FewRowsTile): number {
 export function fewRowsProgram(tile: FewRowsTile, form: FewRowsForm): Program<string, FewRowsParameter> {
   const { rows, columns, across, threads, run } = tile;
   const { groups, perRow, along, sumPitch, stagedQuads, together } = layout(tile);
-  const { dtype, vectorA, target, adds, bias, activation } = form;
+  const { dtype, vectorA } = form;
   const weights: WeightForm = { ...form, run };
   const values = floatLayouts[dtype];
-  const isPairs = target === "pairs";
-  const name = `quantized_gemm_${rows}x${columns}_${across}of${threads}_${weightName(weights)}`;
+  const size = `${rows}x${columns}_${across}of${threads}${tile.ahead ? "_ahead" : ""}`;
+  const name = `quantized_gemm_${size}_${weightName(weights)}`;
   return program<string, FewRowsParameter>({
-    name: `${name}${vectorA ? "_v" : ""}_${dtype}${isPairs ? "_pairs" : ""}${adds === undefined ? "" : `_adds_${adds}`}${epilogueName(form)}`,
+    name: `${name}${vectorA ? "_v" : ""}_${dtype}${finishName(form)}`,
     bindings: {
       a: input(vectorA ? values.quad : values.single),
       ...weightBindings(weights),
-      ...(adds === "before" ? { before: input(values.single) } : {}),
-      ...(bias ? { bias: input(values.single) } : {}),
-      c: output(isPairs ? "half" : "f32"),
+      ...finishBindings(form),
     },
     parameters: {
       ...{ m: "u32", n: "u32", k: "u32" },
       /** Of a row of B. */
       runs: "u32",
-      /** Elements from one row of the results to the next. */
-      pitch: "u32",
       ...weightParameters,
-      beta: "f32",
-      /** The same, of what is added elsewhere. */
-      before_pitch: "u32",
+      ...finishParameters,
     },
     uniform: true,
     body: wgsl`
 ${workgroupIndex}
 ${values.functions}
 ${form.scaleType === dtype ? "" : floatLayouts[form.scaleType].functions}
-${activationText(activation, dtype)}
 ${weightFunctions(weights)}
 var<workgroup> staged: array<vec4f, ${stagedQuads}>;
 var<workgroup> partial: array<f32, ${together * perRow * sumPitch}>;
@@ -144,17 +131,7 @@ fn total_of(place: u32) -> f32 {
   return total;
 }
 
-fn finished(place: u32, column: u32, before: f32) -> f32 {
-  var value = total_of(place) + before;
-  ${
-    bias
-      ? `let bias_at = parameters.bias_offset + column;
-  value += ${values.load("bias", "bias_at")};`
-      : ""
-  }
-  return ${activated(activation, "value")};
-}
-
+${finishText(form)}
 @compute @workgroup_size(${threads})
 fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups);
@@ -175,9 +152,12 @@ ${addedUp(tile, form)}
   });
 }
 
-/** In each step every group takes a run. Loading a step ahead is slower: it takes registers of more invocations. */
+/**
+ * In each step every group takes a run. With many rows, invocations have enough to compute while the next step is loaded;
+ * with few, the registers that it takes leave fewer invocations to wait for memory together.
+ */
 function mainLoop(tile: FewRowsTile, weights: WeightForm): string {
-  const { rows, columns, threads, run } = tile;
+  const { rows, columns, threads, run, ahead = false } = tile;
   const { groups, quads, pitch } = layout(tile);
   const perStep = groups * quads;
   const ofStep = rows * perStep;
@@ -187,31 +167,45 @@ function mainLoop(tile: FewRowsTile, weights: WeightForm): string {
     (i + 1) * threads > ofStep ? `    if (${place(i)} < ${ofStep}u) { ${text} }` : `    ${text}`;
   const quadOfA = (i: number) => {
     const row = `min(first_row + ${place(i)} / ${perStep}u, parameters.m - 1u)`;
-    return `quad_of_a(${row}, 4u * (start * ${quads}u + ${place(i)} % ${perStep}u))`;
+    return `quad_of_a(${row}, 4u * (loaded * ${quads}u + ${place(i)} % ${perStep}u))`;
   };
   const stage = (i: number) =>
     guarded(i, `staged[${place(i)} / ${quads}u * ${pitch}u + ${place(i)} % ${quads}u] = quad_${i};`);
   const unpacked = (c: number, j: number) =>
-    `      let steps_${c} = ${quadOfRun(weights, `run_${c}`, j, `magic_${c}`)};`;
+    `      let steps_${c} = ${quadOfRun(weights, `own_run_${c}`, j, `own_magic_${c}`)};`;
   const products = (r: number, c: number) =>
     lines(4, (i) => `        part_${r * columns + c} += quad.${"xyzw"[i]} * steps_${c}.${"xyzw"[i]};`);
-  return wgsl`
-  let own_quads = group * ${pitch}u;
-  for (var start = 0u; start < parameters.runs; start += ${groups}u) {
-    // What lies past k is multiplied by zeros of A, and by no scale, which may be infinite.
-    let at = min(start + group, parameters.runs - 1u);
-    let is_inside = (start + group) * ${run}u < parameters.k;
+  const load = `    {
+      // What lies past k is multiplied by zeros of A, and by no scale, which may be infinite.
+      let at = min(loaded + group, parameters.runs - 1u);
+      let is_inside = (loaded + group) * ${run}u < parameters.k;
 ${lines(
   columns,
-  (c) => `    let run_${c} = run_of(runs_${c} + at);
-    let block_${c} = (runs_${c} + at) >> to_block;
-    let scale_${c} = select(0.0, scale_of(block_${c}), is_inside);
-    let magic_${c} = magic_of(block_${c});`,
+  (c) => `      let block_${c} = (runs_${c} + at) >> to_block;
+      run_${c} = run_of(runs_${c} + at);
+      scale_${c} = select(0.0, scale_of(block_${c}), is_inside);
+      magic_${c} = magic_of(block_${c});`,
 )}
-${lines(each, (i) => `    var quad_${i}: vec4f;\n${guarded(i, `quad_${i} = ${quadOfA(i)};`)}`)}
+    }
+${lines(each, (i) => guarded(i, `quad_${i} = ${quadOfA(i)};`))}`;
+  return wgsl`
+  let own_quads = group * ${pitch}u;
+${lines(columns, (c) => `  var run_${c}: Run;\n  var scale_${c}: f32;\n  var magic_${c}: vec4f;`)}
+${lines(each, (i) => `  var quad_${i}: vec4f;`)}
+  var loaded = 0u;
+${ahead ? load : ""}
+  for (var start = 0u; start < parameters.runs; start += ${groups}u) {
+${ahead ? "" : `    loaded = start;\n${load}`}
     workgroupBarrier();
 ${lines(each, stage)}
+${lines(
+  columns,
+  (c) => `    let own_run_${c} = run_${c};
+    let own_scale_${c} = scale_${c};
+    let own_magic_${c} = magic_${c};`,
+)}
     workgroupBarrier();
+${ahead ? `    loaded = start + ${groups}u;\n${load}` : ""}
 ${lines(rows * columns, (i) => `    var part_${i} = 0.0;`)}
 ${lines(
   quads,
@@ -226,7 +220,7 @@ ${lines(columns, (c) => products(r, c))}
 )}
     }`,
 )}
-${lines(rows * columns, (i) => `    sum_${i} += scale_${i % columns} * part_${i};`)}
+${lines(rows * columns, (i) => `    sum_${i} += own_scale_${i % columns} * part_${i};`)}
   }`;
 }
 
@@ -258,24 +252,8 @@ ${lines(count, (r) =>
     let row = first_row + ${first}u + i / ${perRow}u;
     let column = first_column + i % ${perRow}u;
     if (row < parameters.m && column < parameters.n) {
-      let place = parameters.c_offset + row * parameters.pitch + column;
 ${stored(form)}
     }
   }`;
   });
-}
-
-/** Statements that store result `i` of the workgroup, or two from an even one on, at `place`. */
-function stored({ dtype, target, adds }: FewRowsForm): string {
-  if (target === "pairs") {
-    const before = adds === undefined ? "vec2f()" : "parameters.beta * unpack2x16float(c[place >> 1u])";
-    return `      if ((column & 1u) == 0u) {
-        let before = ${before};
-        c[place >> 1u] = pack_halves(finished(i, column, before.x), finished(i + 1u, column + 1u, before.y));
-      }`;
-  }
-  if (adds === undefined) return "      c[place] = finished(i, column, 0.0);";
-  const before = { target: "c[place]", before: floatLayouts[dtype].load("before", "before_place") };
-  return `${adds === "before" ? "      let before_place = parameters.before_offset + row * parameters.before_pitch + column;\n" : ""}
-      c[place] = finished(i, column, parameters.beta * ${before[adds]});`;
 }

@@ -1,5 +1,5 @@
 import { dtypeBytes, type QuantizedGemmProblem } from "@backplane/core";
-import { memoized } from "../../program/index.js";
+import { memoized, WORKGROUP_SIZE } from "../../program/index.js";
 import {
   type BufferRegion,
   type DeviceMemory,
@@ -10,8 +10,12 @@ import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
 import { scratchBytes, sliceOf } from "../segments/index.js";
 import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
-import { fewRowsProgram } from "./few-rows.wgsl.js";
-import { columnsPerWorkgroup, fewRowsTile } from "./few-rows-tile.js";
+import { type FewRowsForm, fewRowsProgram } from "./few-rows.wgsl.js";
+import { fewRowsTile, fewRowsWorkgroups } from "./few-rows-tile.js";
+import type { Finish } from "./finish.wgsl.js";
+import { joinProgram } from "./join.wgsl.js";
+import { quantizedMatrixProgram } from "./matrices.wgsl.js";
+import { MATRIX_RUN, matrixParts, type QuantizedMatrixTile, quantizedMatrixTile } from "./matrix-tile.js";
 
 /** A problem, or, after a division, a part of it whose rows of C are further apart than they are long. */
 export interface Problem extends QuantizedGemmProblem<DeviceMemory> {
@@ -26,6 +30,8 @@ export const mostFewRows = 64;
 const LARGEST_PART = 2 ** 27;
 
 const fewRows = memoized(fewRowsProgram);
+const matrices = memoized(quantizedMatrixProgram);
+const join = memoized(joinProgram);
 const dequantize = memoized(dequantizeProgram);
 
 /** C = activation(A dequantize(B)^T + beta C + bias) */
@@ -35,19 +41,27 @@ export function runQuantizedGemm(context: KernelContext, problem: Problem): void
     runParts(context, problem);
     return;
   }
+  const tile = quantizedMatrixTile(problem, context.features);
+  const run = (results: Results) =>
+    tile === undefined ? runFewRows(context, problem, results) : runMatrices(context, problem, tile, results);
   const store = storeRounded[dtype];
-  if (store === undefined) {
-    runFewRows(context, problem, c, pitch);
-    return;
-  }
   // Two results share a word: rows that are made of whole words need no rounding of their own.
-  if (pitch % 2 === 0 && n % 2 === 0 && c.byteOffset % 4 === 0) {
-    runFewRows(context, problem, c, pitch, true);
+  const isWhole = pitch % 2 === 0 && n % 2 === 0 && c.byteOffset % 4 === 0;
+  if (store === undefined || isWhole) {
+    run({ region: c, pitch, target: store === undefined ? "single" : "pairs" });
     return;
   }
-  const results = context.scratch(4 * m * n);
-  runFewRows(context, problem, results, n);
-  store(context, results, c, { batch: 1, rows: m, columns: n, rowStride: pitch });
+  const region = context.scratch(4 * m * n);
+  run({ region, pitch: n, target: "single" });
+  store(context, region, c, { batch: 1, rows: m, columns: n, rowStride: pitch });
+}
+
+/** Where the results of a kernel go. */
+export interface Results {
+  readonly region: BufferRegion;
+  /** Elements from one row to the next. */
+  readonly pitch: number;
+  readonly target: Finish["target"];
 }
 
 /** B with its scales and zero points, as programs bind them. */
@@ -55,42 +69,100 @@ function weightRegions({ b, scales, zeroPoints }: Problem): Record<string, Buffe
   return zeroPoints === undefined ? { b, scales } : { b, scales, zero_points: zeroPoints };
 }
 
-/** Few rows of A, by weights that are dequantized in registers; results are f32, or pairs of f16. */
-export function runFewRows(
-  context: KernelContext,
-  problem: Problem,
-  results: BufferRegion,
-  pitch: number,
-  inPairs = false,
-): void {
-  const { dtype, bits, scaleType, block, m, n, k, blocks, a, b, c, beta, bias, activation } = problem;
-  const tile = fewRowsTile(m, context.features);
+/** Adds the regions that a form asks for. */
+function withFinish(
+  regions: Record<string, BufferRegion>,
+  { c, bias }: Problem,
+  { adds }: Finish,
+  results: Results,
+): Record<string, BufferRegion> {
+  if (adds === "before") regions.before = c;
+  if (bias !== undefined) regions.bias = bias;
+  regions.c = results.region;
+  return regions;
+}
+
+/** Results for scratch add what C has; those for C, what is at their place. */
+function addsOf({ beta, c }: Problem, { region }: Results): Finish["adds"] {
+  if (beta === 0) return undefined;
+  return region === c ? "target" : "before";
+}
+
+/** Few rows of A, by weights that are dequantized in registers. */
+export function runFewRows(context: KernelContext, problem: Problem, results: Results): void {
+  const { dtype, bits, scaleType, block, m, n, k, blocks, a, b } = problem;
+  const tile = fewRowsTile(m, n, context.features);
+  const form: FewRowsForm = {
+    bits,
+    scaleType,
+    hasZeroPoints: problem.zeroPoints !== undefined,
+    dtype,
+    alignedB: b.byteOffset % 16 === 0,
+    vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
+    target: results.target,
+    adds: addsOf(problem, results),
+    bias: problem.bias !== undefined,
+    activation: problem.activation,
+  };
   const regions = weightRegions(problem);
   regions.a = a;
-  if (bias !== undefined) regions.bias = bias;
-  // Results for scratch add what C has; those for C, what is at their place.
-  const adds = beta === 0 ? undefined : results === c ? "target" : "before";
-  if (adds === "before") regions.before = c;
-  regions.c = results;
   context.dispatch(
-    fewRows(tile, {
-      bits,
-      scaleType,
-      hasZeroPoints: problem.zeroPoints !== undefined,
-      dtype,
-      alignedB: b.byteOffset % 16 === 0,
-      vectorA: k % 4 === 0 && a.byteOffset % (4 * dtypeBytes[dtype]) === 0,
-      target: inPairs ? "pairs" : "single",
-      adds,
-      bias: bias !== undefined,
-      activation,
-    }),
+    fewRows(tile, form),
+    withFinish(regions, problem, form, results),
+    {
+      ...{ m, n, k, runs: (blocks * block) / tile.run, block_shift: Math.log2(block) },
+      ...{ pitch: results.pitch, beta: problem.beta, before_pitch: problem.pitch ?? n },
+    },
+    fewRowsWorkgroups(tile, m, n),
+  );
+}
+
+/** Few rows of A, on matrix units. */
+function runMatrices(
+  context: KernelContext,
+  problem: Problem,
+  tile: QuantizedMatrixTile,
+  results: Results,
+): void {
+  const { bits, scaleType, block, m, n, k, blocks, a } = problem;
+  const { parts, depth } = matrixParts(tile, n, k);
+  const sums = context.scratch(4 * parts * m * n);
+  const regions = weightRegions(problem);
+  regions.a = a;
+  regions.sums = sums;
+  context.dispatch(
+    matrices(tile, { bits, scaleType, hasZeroPoints: problem.zeroPoints !== undefined }),
     regions,
     {
-      ...{ m, n, k, runs: (blocks * block) / tile.run, pitch, block_shift: Math.log2(block) },
-      ...{ beta, before_pitch: problem.pitch ?? n },
+      ...{ m, n, k, runs: (blocks * block) / MATRIX_RUN, block_shift: Math.log2(block) },
+      ...{ parts, part_depth: depth },
     },
-    Math.ceil(n / columnsPerWorkgroup(tile)) * Math.ceil(m / tile.rows),
+    Math.ceil(n / tile.columns) * parts,
+  );
+  joinParts(context, problem, sums, parts, results);
+}
+
+/** Results are the sums of parts (parts x m x n, f32), finished. */
+export function joinParts(
+  context: KernelContext,
+  problem: Problem,
+  sums: BufferRegion,
+  parts: number,
+  results: Results,
+): void {
+  const { dtype, m, n, beta, bias, activation } = problem;
+  const form: Finish = {
+    dtype,
+    target: results.target,
+    adds: addsOf(problem, results),
+    bias: bias !== undefined,
+    activation,
+  };
+  context.dispatch(
+    join(form),
+    withFinish({ sums }, problem, form, results),
+    { m, n, parts, pitch: results.pitch, beta, before_pitch: problem.pitch ?? n },
+    Math.ceil((m * n) / WORKGROUP_SIZE),
   );
 }
 

@@ -1,6 +1,5 @@
 import { dtypeBytes } from "@backplane/core";
-import { memoized } from "../../program/index.js";
-import { type BufferRegion, type OperationContext, WINDOW_ALIGNMENT } from "../../runtime/index.js";
+import { type OperationContext, WINDOW_ALIGNMENT } from "../../runtime/index.js";
 import { storeRounded } from "../halves.js";
 import {
   indivisible,
@@ -11,10 +10,8 @@ import {
   windowBytes,
   windowOf,
 } from "../segments/index.js";
-import { joinProgram } from "./join.wgsl.js";
-import { columnsOf, mostFewRows, type Problem, runFewRows } from "./quantized-gemm.js";
-
-const join = memoized(joinProgram);
+import { mostSums } from "./matrix-tile.js";
+import { columnsOf, joinParts, mostFewRows, type Problem, runFewRows } from "./quantized-gemm.js";
 
 /** Cuts rows of A and of B. What is left after that is one sum, of parts of k. */
 export const segments: Segmentation<Problem> = {
@@ -23,10 +20,10 @@ export const segments: Segmentation<Problem> = {
       ...[windowOf(a), windowOf(b), windowOf(scales), windowOf(c)],
       ...[zeroPoints === undefined ? 0 : windowOf(zeroPoints), bias === undefined ? 0 : windowOf(bias)],
     ),
-  // Results in f32; or weights, of which gemm may make copies, and its parts of sums.
+  // Results in f32, or parts of their sums; or weights, of which gemm may make copies, and its parts of sums.
   scratchBound: ({ m, n, bits, block, blocks }, longest) =>
     m <= mostFewRows
-      ? 4 * m * n
+      ? 4 * mostSums(m, n)
       : Math.max(8 * longest, 8 * n * blocks * block * (bits / 8), PARTIAL_SUM_BYTES),
 
   divide(context, problem, run) {
@@ -58,7 +55,7 @@ function rowsOf(problem: Problem, first: number, count: number): Problem {
 
 /** One row of A, one of B: sums of parts that windows show, which are then added up. */
 function oneSum(context: OperationContext, problem: Problem): void {
-  const { dtype, scaleType, bits, block, k, a, b, scales, zeroPoints, beta, bias, activation, c } = problem;
+  const { dtype, scaleType, bits, block, k, a, b, scales, zeroPoints, c } = problem;
   const limit = windowBytes(context.features);
   const most = Math.floor((limit - WINDOW_ALIGNMENT) / Math.max(dtypeBytes[dtype], bits / 8) / block);
   if (most < 1) throw indivisible("quantizedGemm", limit);
@@ -77,20 +74,11 @@ function oneSum(context: OperationContext, problem: Problem): void {
         scales: sliceOf(scales, scaleType, i * most, blocks),
         zeroPoints: zeroPoints && sliceOf(zeroPoints, "u8", i * most, blocks),
       };
-      runFewRows(inner, part, sliceOf(sums, "f32", i, 1), 1);
+      runFewRows(inner, part, { region: sliceOf(sums, "f32", i, 1), pitch: 1, target: "single" });
     }
     const store = storeRounded[dtype];
     const result = store === undefined ? c : inner.scratch(4);
-    const adds = beta === 0 ? undefined : store === undefined ? "result" : "c";
-    const regions: Record<string, BufferRegion> = { sums, result };
-    if (adds === "c") regions.c = c;
-    if (bias !== undefined) regions.bias = bias;
-    inner.dispatch(
-      join({ dtype, adds, bias: bias !== undefined, activation }),
-      regions,
-      { count: parts, beta },
-      1,
-    );
+    joinParts(inner, problem, sums, parts, { region: result, pitch: 1, target: "single" });
     store?.(inner, result, c, { batch: 1, rows: 1, columns: 1 });
   });
 }

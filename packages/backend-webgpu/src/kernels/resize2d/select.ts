@@ -1,4 +1,4 @@
-import { dtypeBytes, type Resize2dProblem } from "@backplane/core";
+import { dtypeBytes, type FloatType, type Resize2dProblem } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import { blocksFor } from "../images/index.js";
 import { type EachTile, type EachUnit, unitsPerWord } from "./each.wgsl.js";
@@ -79,6 +79,12 @@ function reachOf({
   return { reach: "known", axis: x, ...(isBlock ? { down: y } : {}) };
 }
 
+/** The units in which numbers are computed. */
+const unitsOf = {
+  f32: { single: "f32", quad: "vec4f" },
+  f16: { single: "f16", quad: "half4" },
+} as const satisfies Readonly<Record<FloatType, object>>;
+
 /** Elements of units of numbers. */
 const elementsOf: Readonly<Partial<Record<EachUnit, number>>> = { f32: 1, f16: 1, vec4f: 4, half4: 4 };
 
@@ -91,8 +97,8 @@ function unitOf({ kind, dtype, inner, input, output }: Problem): EachUnit {
   const isMadeOf = (size: number) =>
     (inner * bytes) % size === 0 && input.byteOffset % size === 0 && output.byteOffset % size === 0;
   if (kind === "bilinear") {
-    const isQuad = isMadeOf(4 * bytes);
-    return dtype === "f32" ? (isQuad ? "vec4f" : "f32") : isQuad ? "half4" : "f16";
+    const { single, quad } = unitsOf[dtype as FloatType];
+    return isMadeOf(4 * bytes) ? quad : single;
   }
   if (isMadeOf(16)) return "block";
   if (isMadeOf(4)) return "word";

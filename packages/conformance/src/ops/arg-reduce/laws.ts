@@ -296,6 +296,11 @@ function diagonal(value: ArgReduceCase, dtype: ElementType): Float64Array {
 
 const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
 
+/** The bits of elements. */
+const wordArrays = { f32: Uint32Array, f16: Uint16Array } as const satisfies Readonly<
+  Record<FloatType, unknown>
+>;
+
 /** NaN of either sign, quiet and not, of the least and the largest fraction. */
 const notNumbers: Readonly<Record<FloatType, readonly number[]>> = {
   f32: [0x7fc00000, 0xffc00000, 0x7f800001, 0xffffffff],
@@ -323,7 +328,7 @@ async function expectPlaces(
         : rows[at % rows.length]![Math.floor(at / rows.length)]!,
     );
     const bytes = encoded(values, dtype);
-    const words = dtype === "f32" ? new Uint32Array(bytes.buffer) : new Uint16Array(bytes.buffer);
+    const words = new wordArrays[dtype](bytes.buffer);
     let met = 0;
     for (const [at, x] of values.entries()) if (Number.isNaN(x)) words[at] = notNumbers[dtype][met++ % 4]!;
     const [input, output] = [backend.alloc(bytes.length), backend.alloc(4 * rows.length)];

@@ -14,6 +14,7 @@ import { dataSeed, distribution, fixedPlacement, oddPlacement, placement } from 
 import { type Distribution, draw, random, roundTo } from "../../data.js";
 import { binaryEntries } from "../../kinds/binary.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
@@ -201,13 +202,7 @@ const manyAxes: readonly BinaryCase[] = [
 export const binaryLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: ArithmeticKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "binary", name, operation: "binary", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("binary", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<ArithmeticKind>("binary", dtype);
   /** Runs the same law for all kinds that a backend has. */
   const supported = (context: LawContext) =>
     arithmeticKinds.filter((kind) => context.backend.supports("binary", { dtype, kind }));

@@ -23,10 +23,11 @@ import {
 } from "../../functions.js";
 import { product } from "../../kit/shapes.js";
 import { type InputCase, type MapCase, type Numbers, typed } from "./expression.js";
+import { shrinkingToNodes } from "./smallest.js";
 
 /*
  * Random expressions. A tree is drawn as a list of choices, each of which becomes one node of what there is so far. Fewer
- * and smaller choices make smaller trees, so a failure shrinks to a smallest wrong one.
+ * and smaller choices make smaller trees, and of the smallest the first wrong node is left (see `shrinkingToNodes`).
  */
 
 /** Which nodes a tree may have. */
@@ -156,7 +157,7 @@ export function treeCases(vocabulary: Vocabulary, nodes = 10): Arbitrary<MapCase
     full: fc.boolean(),
     without: fc.nat(3),
   });
-  return fc
+  const trees = fc
     .record({
       shape,
       inputs: fc.array(input, { minLength: 1, maxLength: 4 }),
@@ -191,6 +192,10 @@ export function treeCases(vocabulary: Vocabulary, nodes = 10): Arbitrary<MapCase
         }),
       };
     });
+  return shrinkingToNodes(trees, ({ nodes: all, inputs }, result) => ({
+    result,
+    dtype: storedAs(typed(all, inputs)[result]!.type, vocabulary),
+  }));
 }
 
 /** The element type of an output that holds values of a type. */

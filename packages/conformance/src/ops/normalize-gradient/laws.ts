@@ -4,6 +4,7 @@ import { dataSeed, distribution, extent, oddPlacement, placement } from "../../a
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { given } from "../../kit/arguments.js";
 import { check as expect, refuses } from "../../kit/checks.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { expectSame } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { epsilon as eps, exact } from "../../tolerance.js";
@@ -208,13 +209,7 @@ const long = 2 ** 17 + 3;
 export const normalizeGradientLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: NormalizeKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "normalizeGradient", name, operation: "normalizeGradient", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("normalizeGradient", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<NormalizeKind>("normalizeGradient", dtype);
   const ofEach = (name: string, run: (context: LawContext, kind: NormalizeKind) => Promise<void>) =>
     normalizeKinds.map((kind) => law(`${kind}: ${name}`, kind, (context) => run(context, kind)));
   return [

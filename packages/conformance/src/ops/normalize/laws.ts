@@ -4,6 +4,7 @@ import { dataSeed, distribution, extent, oddPlacement, placement } from "../../a
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { given } from "../../kit/arguments.js";
 import { check as expect, refuses } from "../../kit/checks.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { computeAll, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { epsilon as eps } from "../../tolerance.js";
@@ -178,13 +179,7 @@ function alike({ kind, rows, size }: NormalizeCase, dtype: FloatType): Float64Ar
 export const normalizeLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: NormalizeKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "normalize", name, operation: "normalize", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("normalize", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<NormalizeKind>("normalize", dtype);
   const ofEach = (name: string, run: (context: LawContext, kind: NormalizeKind) => Promise<void>) =>
     normalizeKinds.map((kind) => law(`${kind}: ${name}`, kind, (context) => run(context, kind)));
   return [

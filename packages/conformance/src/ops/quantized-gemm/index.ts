@@ -1,4 +1,4 @@
-import { floatTypes, operations, type QuantizedGemmProblem } from "@backplane/core";
+import { type FloatType, floatTypes, operations, type QuantizedGemmProblem } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import type { Draw } from "../../kit/draft.js";
 import { magnitude, within } from "../../kit/range.js";
@@ -66,7 +66,7 @@ const timedOf = (
   m: number,
   k: number,
   n: number,
-  rest: { readonly bits?: number; readonly block?: number } = {},
+  rest: { readonly bits?: number; readonly block?: number; readonly dtype?: FloatType } = {},
   copyShare?: number,
 ): TimedCall => {
   const { bits = 4, block = 32 } = rest;
@@ -86,6 +86,8 @@ const timed: readonly TimedCall[] = [
   timedOf("large", 1, 4096, 11_008),
   timedOf("large", 8, 4096, 11_008),
   timedOf("large", 32, 4096, 11_008),
+  timedOf("large", 8, 4096, 11_008, { dtype: "f16" }),
+  timedOf("large", 32, 4096, 11_008, { dtype: "f16" }),
   timedOf("large", 1024, 1024, 1024),
   timedOf("large", 1, 4096, 11_008, { bits: 8, block: 128 }, 0.5),
 ];

@@ -42,8 +42,8 @@ export const timed: readonly TimedCall[] = (
       ...{ name: `logSumExp ${rows}x${columns} over axis ${axis}`, size },
       operands: { input: rows * columns, output: axis === 1 ? rows : columns },
       rest: { kind: "logSumExp", shape: [rows, columns], axes: [axis] },
-    // What is largest is known before the first exponential, so that the input is read twice.
-    copyShare: 0.4,
+      // What is largest is known before the first exponential, so that the input is read twice.
+      copyShare: 0.4,
     }),
   ),
 );

@@ -20,6 +20,7 @@ import {
 import { type Distribution, draw, drawIntegers, random, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { contiguousStrides, product } from "../../kit/shapes.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact, type Tolerance } from "../../tolerance.js";
@@ -188,13 +189,7 @@ export async function check(
 export const reduceLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: ReduceKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "reduce", name, operation: "reduce", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("reduce", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<ReduceKind>("reduce", dtype);
   const ofEach = (
     kinds: readonly ReduceKind[],
     name: (kind: ReduceKind) => string,

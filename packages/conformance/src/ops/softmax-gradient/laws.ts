@@ -4,6 +4,7 @@ import { dataSeed, distribution, extent, oddPlacement, placement } from "../../a
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { storages } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
@@ -165,13 +166,7 @@ const telling: readonly Plain[] = [
 const long = 2 ** 18 + 4;
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: SoftmaxKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "softmaxGradient", name, operation: "softmaxGradient", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("softmaxGradient", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<SoftmaxKind>("softmaxGradient", dtype);
   const ofEach = (name: string, run: (context: LawContext, kind: SoftmaxKind) => Promise<void>) =>
     softmaxKinds.map((kind) => law(`${kind}: ${name}`, kind, (context) => run(context, kind)));
   const forTelling = (

@@ -11,6 +11,7 @@ import {
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import { product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
@@ -121,13 +122,7 @@ async function check(
 export const softmaxLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: SoftmaxKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "softmax", name, operation: "softmax", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("softmax", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<SoftmaxKind>("softmax", dtype);
   const ofEach = (name: string, run: (context: LawContext, kind: SoftmaxKind) => Promise<void>) =>
     softmaxKinds.map((kind) => law(`${kind}: ${name}`, kind, (context) => run(context, kind)));
   return [

@@ -6,6 +6,7 @@ import { storages } from "../../elements.js";
 import { unaryFunctions } from "../../functions.js";
 import { unaryEntries } from "../../kinds/unary.js";
 import { given } from "../../kit/arguments.js";
+import { kindLaw } from "../../kit/kind-law.js";
 import type { Law, LawContext } from "../../law.js";
 import { execute, measure, type Placement } from "../../workspace.js";
 import { unaryTolerance } from "./tolerance.js";
@@ -96,13 +97,7 @@ async function check(context: LawContext, dtype: FloatType, value: UnaryCase): P
 export const unaryLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
 
 function lawsFor(dtype: FloatType): readonly Law[] {
-  const law = (name: string, kind: FloatUnaryKind | undefined, run: Law["run"]): Law => ({
-    ...{ topic: "unary", name, operation: "unary", dtype, run },
-    exempt: (_capabilities, backend) =>
-      kind === undefined || backend.supports("unary", { dtype, kind })
-        ? undefined
-        : `${kind} in ${dtype} is not supported`,
-  });
+  const law = kindLaw<FloatUnaryKind>("unary", dtype);
   const full = { n: 6007, placement: { before: [1, 3], shared: false } };
   return [
     ...floatUnaryKinds.map((kind) =>

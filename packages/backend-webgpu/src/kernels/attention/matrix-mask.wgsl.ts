@@ -1,0 +1,131 @@
+import { type AttentionMask, type AttentionProblem, dtypeBytes, type MaskType } from "@backplane/core";
+import { input, type Storage, wgsl } from "../../program/index.js";
+import type { DeviceMemory } from "../../runtime/index.js";
+import type { Hiding } from "./hiding.wgsl.js";
+
+/*
+ * Masks of the kernels on matrix units, read 16 bytes at a time: the elements of a query follow one another, and each query's
+ * start at a multiple of 16 bytes. Others are copied.
+ */
+
+type Problem = AttentionProblem<DeviceMemory>;
+
+/** Elements in 16 bytes. */
+const perUnit: Readonly<Record<MaskType, number>> = { f32: 4, f16: 8, u8: 16 };
+
+/** Keys whose elements an invocation reads at a time. */
+export const MASK_RUN = 16;
+
+/** Reads of 16 bytes for so many keys. */
+export function maskReads(dtype: MaskType): number {
+  return MASK_RUN / perUnit[dtype];
+}
+
+/** Elements from one query to the next in the copy of a mask. */
+export function copiedPitch(keyLength: number): number {
+  return Math.ceil(keyLength / MASK_RUN) * MASK_RUN;
+}
+
+export function isMaskAligned(
+  { dtype, region, strides }: AttentionMask<DeviceMemory>,
+  keyLength: number,
+): boolean {
+  const [batch, head, query, key] = strides;
+  const isWhole = (stride: number) => stride % perUnit[dtype] === 0;
+  return (
+    (keyLength === 1 || key === 1) && region.byteOffset % 16 === 0 && [batch, head, query].every(isWhole)
+  );
+}
+
+/** The axes of a copied mask: 1 where it repeats. */
+export function copiedExtents({
+  batch,
+  heads,
+  queryLength,
+  mask,
+}: Problem): readonly [number, number, number] {
+  const own = (extent: number, stride: number) => (stride === 0 ? 1 : extent);
+  const { strides } = mask!;
+  return [own(batch, strides[0]), own(heads, strides[1]), own(queryLength, strides[2])];
+}
+
+/** Bytes of the copy of a mask that is not read where it is; 0 if there is none. */
+export function copiedMaskBytes(problem: Problem): number {
+  const { mask, keyLength } = problem;
+  if (mask === undefined || isMaskAligned(mask, keyLength)) return 0;
+  return copiedExtents(problem).reduce((a, b) => a * b, dtypeBytes[mask.dtype] * copiedPitch(keyLength));
+}
+
+export function matrixMaskBindings(hiding: Hiding | undefined): Readonly<Record<string, Storage>> {
+  return hiding?.mask === undefined ? {} : { mask: input("vec4u") };
+}
+
+interface MaskText {
+  /** The type of four elements. */
+  readonly words: string;
+  /** The q-th four elements of a run, read as `names`. */
+  four(names: readonly string[], q: number): string;
+  /** Which of `words` hide their keys. */
+  readonly hidden: string;
+  /** What is added to the scores; of no use where the key is hidden. Undefined: nothing. */
+  readonly added: string | undefined;
+}
+
+const component = (i: number) => "xyzw"[i]!;
+
+/*
+ * WGSL may assume that there are no infinities, so -Infinity is found by its bits. As an unsigned number it is the largest but for
+ * NaN, also with other bits below it.
+ */
+const texts: Readonly<Record<MaskType, MaskText>> = {
+  f32: {
+    words: "vec4u",
+    four: (names, q) => names[q]!,
+    hidden: "words >= vec4u(0xff800000u)",
+    added: "max(bitcast<vec4f>(select(words, vec4u(), hides(words))), vec4f(-1.0e37))",
+  },
+  f16: {
+    words: "vec2u",
+    four: (names, q) => `${names[q >> 1]}.${q % 2 === 0 ? "xy" : "zw"}`,
+    hidden: "vec4u(words.x << 16u, words.x, words.y << 16u, words.y) >= vec4u(0xfc000000u)",
+    added: "vec4f(unpack2x16float(words.x), unpack2x16float(words.y))",
+  },
+  u8: {
+    words: "u32",
+    four: (names, q) => `${names[0]}.${component(q)}`,
+    hidden: "(vec4u(words) & vec4u(0xffu, 0xff00u, 0xff0000u, 0xff000000u)) == vec4u()",
+    added: undefined,
+  },
+};
+
+/** The q-th four elements of a run, as `masked` and `hides` take them. */
+export function maskFour(dtype: MaskType, names: readonly string[], q: number): string {
+  return texts[dtype].four(names, q);
+}
+
+/** What the kernels call. They define UNSEEN. */
+export function matrixMaskFunctions(hiding: Hiding | undefined): string {
+  if (hiding?.mask === undefined) return "";
+  const unit = perUnit[hiding.mask];
+  const { words, hidden, added } = texts[hiding.mask];
+  const score = added === undefined ? "score" : `fma(${added}, vec4f(${Math.LOG2E}), score)`;
+  return wgsl`
+/// The 16 bytes at which the mask of a row of one key head starts.
+fn mask_row(matrix: u32, row: u32) -> u32 {
+  let group = parameters.rows / parameters.query_length;
+  let head = matrix % parameters.kv_heads * group + row / parameters.query_length;
+  return parameters.mask_offset + (matrix / parameters.kv_heads * parameters.mask_batch +
+    head * parameters.mask_head + row % parameters.query_length * parameters.mask_query) / ${unit}u;
+}
+/// The i-th 16 bytes from a key on, which is a multiple of ${MASK_RUN}, or the last ones.
+fn mask_unit(row_start: u32, key: u32, i: u32, last: u32) -> vec4u {
+  return mask[row_start + min(key / ${unit}u + i, last / ${unit}u)];
+}
+/// Which of four keys the mask hides.
+fn hides(words: ${words}) -> vec4<bool> { return ${hidden}; }
+/// Four scores with the mask.
+fn masked(score: vec4f, words: ${words}) -> vec4f {
+  return select(${score}, vec4f(UNSEEN), hides(words));
+}
+`;
+}
