@@ -15,6 +15,12 @@ import { numbers, type Plan, storing } from "../plan.js";
 
 const sigmoid = (x: number): number => 1 / (1 + Math.exp(-x));
 
+/** x times what falls to 0 faster than x rises. The product of -Infinity and 0 would be NaN. */
+const weighted =
+  (weight: (x: number) => number) =>
+  (x: number): number =>
+    x === Number.NEGATIVE_INFINITY ? -0 : x * weight(x);
+
 /** Functions that the language has, or that take one line. It has no error function: erf and gelu are left out. */
 export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => number>>> = {
   relu: (x) => Math.max(x, 0),
@@ -34,8 +40,8 @@ export const unaryFunctions: Readonly<Partial<Record<UnaryKind, (x: number) => n
   ceil: Math.ceil,
   round: roundToEven,
   sign: Math.sign,
-  geluTanh: (x) => x * sigmoid(2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)),
-  silu: (x) => x * sigmoid(x),
+  geluTanh: weighted((x) => sigmoid(2 * Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3))),
+  silu: weighted(sigmoid),
   softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
 };
 
