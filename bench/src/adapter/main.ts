@@ -77,7 +77,10 @@ async function main(): Promise<number> {
 /** The report of a process of its own, or how it ended without. */
 function inChild(request: Request): Promise<PartReport | string> {
   return new Promise((resolve) => {
-    const child = fork(fileURLToPath(import.meta.url), { stdio: ["ignore", "ignore", "pipe", "ipc"] });
+    const child = fork(fileURLToPath(import.meta.url), {
+      stdio: ["ignore", "ignore", "pipe", "ipc"],
+      serialization: "advanced", // An error of a law may be infinite, which JSON cannot say.
+    });
     let complaint = "";
     child.stderr!.on("data", (bytes: Buffer) => {
       complaint = (complaint + bytes.toString()).slice(-2000);

@@ -42,7 +42,9 @@ const needMore = [
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
+  "tiled_128x64x16_kept",
   "tiled_128x64x16",
+  "tiled_64x64x16_kept",
   "tiled_64x64x16",
   "tiled_32x32x32",
   "implicit_256x128x16_16x8",
@@ -240,6 +242,7 @@ describe("webgpu variants", () => {
     assert.equal(name(halves(2048, { headSize: 72, matrices: 5 })), "matrices_128x32_8x2_v");
     const limits = { ...withMatrices.limits, maxComputeInvocationsPerWorkgroup: 512 };
     assert.equal(name(halves(2048, { matrices: 33 }), { ...withMatrices, limits }), "matrices_256x32_16x2_v");
+    assert.equal(name(halves(384, { matrices: 300 }), { ...withMatrices, limits }), "matrices_128x32_4");
     assert.equal(name(halves(17, { headSize: 136 })), "tiled_64x128");
     assert.equal(name(halves(16)), "tiled_16x32");
     assert.equal(name(halves(8)), "decode_4");

@@ -16,7 +16,7 @@ export const targetParameters: Readonly<Record<TargetParameter, "u32">> = {
 export const targetFunctions: string = wgsl`
 /// The key of an entry; the number of keys if its index is out of range.
 fn key_of(entry: u32) -> u32 {
-  // Mostly there is an index for each row, of one slab: then nothing is divided.
+  // Mostly there is an index for each row, and one slab: then nothing is divided.
   var step = entry;
   var i = 0u;
   if (parameters.period > 1u) {
@@ -25,7 +25,7 @@ fn key_of(entry: u32) -> u32 {
   }
   var o = 0u;
   var j = step;
-  if (parameters.outer_stride > 0u) {
+  if (step >= parameters.count) {
     o = step / parameters.count;
     j = step - o * parameters.count;
   }
