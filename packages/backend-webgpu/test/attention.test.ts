@@ -57,8 +57,8 @@ interface Case {
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
-  /** Whether rows of all operands are in the order [batch, row, head], with room for another head. */
-  readonly apart?: boolean;
+  /** Rows in the order [batch, row, head], with room for another head: of all operands, or of an aligned output alone. */
+  readonly apart?: boolean | "out";
   /** Largest magnitude in q and k. */
   readonly amplitude?: number;
 }
@@ -193,15 +193,21 @@ async function check(
   };
   const ofQueries = besides([batch, heads, queryLength], headSize);
   const ofKeys = besides([batch, kvHeads, keyLength], headSize);
+  const areApart = shape.apart === true;
+  const isOutApart = areApart || shape.apart === "out";
   const place = (values: Float32Array, rows: Rows) =>
-    device.place(shape.apart ? spread(values, rows) : values, dtype, offset);
+    device.place(areApart ? spread(values, rows) : values, dtype, offset);
+  const nothing = new Float32Array(queries).fill(Number.NaN);
   const regions = {
     q: place(operands.q, ofQueries),
     k: place(operands.k, ofKeys),
     v: place(operands.v, ofKeys),
-    out: place(new Float32Array(queries).fill(Number.NaN), ofQueries),
+    out: shape.apart === "out" ? device.place(spread(nothing, ofQueries), dtype) : place(nothing, ofQueries),
   };
-  const rows = shape.apart ? { q: ofQueries, k: ofKeys, v: ofKeys, out: ofQueries } : undefined;
+  const rows = {
+    ...(areApart ? { q: ofQueries, k: ofKeys, v: ofKeys } : {}),
+    ...(isOutApart ? { out: ofQueries } : {}),
+  };
   const logSumExp = shape.logs
     ? device.place(new Float32Array(batch * heads * queryLength).fill(Number.NaN), "f32", offset)
     : undefined;
@@ -219,7 +225,8 @@ async function check(
     ...hides,
   };
   const problem = {
-    ...{ ...sizes, ...regions, keyPitch: keyLength, rows, oldest: shape.oldest, logSumExp },
+    ...{ ...sizes, ...regions, keyPitch: keyLength, oldest: shape.oldest, logSumExp },
+    rows: isOutApart ? rows : undefined,
     mask: shape.mask && {
       ...{ dtype: shape.mask, strides: maskStrides(sizes) },
       // Some start at multiples of 16 bytes, as do all their rows.
@@ -233,7 +240,7 @@ async function check(
     const logs: Expected[] = [];
     const expected = Array.from(reference(sizes, operands, logs), ({ index, ...rest }) => ({
       ...rest,
-      index: shape.apart ? placeIn(ofQueries, index) : index,
+      index: isOutApart ? placeIn(ofQueries, index) : index,
     }));
     await device.check(regions.out, dtype, expected, label, () =>
       device.run((context) => run(context, problem), features),
@@ -266,6 +273,7 @@ const shapes: readonly Case[] = [
   { queryLength: 17, keyLength: 33, headSize: 32, heads: 2, batch: 2, apart: true, offset: 8, logs: true },
   { queryLength: 18, keyLength: 34, headSize: 24, heads: 4, kvHeads: 2, apart: true, offset: 8 },
   { queryLength: 19, keyLength: 35, headSize: 5, heads: 3, visible: 3, apart: true, offset: 0 },
+  { queryLength: 20, keyLength: 36, headSize: 8, heads: 2, apart: "out", offset: 1 },
 ];
 
 const smallest = "tiled_16x32";

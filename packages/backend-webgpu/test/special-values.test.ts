@@ -53,6 +53,27 @@ describe("webgpu special values", () => {
         assert.equal(isNaNBits(bits), i < 3, `result ${i} is ${bits.toString(16)}`);
     });
 
+  it("logSumExp of nothing but -Infinity is that, and of some the same as of the others", async () => {
+    const rows = [negative | infinity, negative | infinity, negative | infinity, one].map(
+      (bits) => bits >>> 0,
+    );
+    for (const [kept, reduced] of [
+      [2, 1],
+      [1, 2],
+    ]) {
+      const input = device().place(new Float32Array(Uint32Array.from(rows).buffer), "f32");
+      const output = device().place([0, 0], "f32");
+      const axes = {
+        kept: [{ extent: 2, stride: kept! }],
+        reduced: [{ extent: 2, stride: reduced! }],
+        ...{ outputCount: 2, reducedCount: 2 },
+      };
+      device().run("reduce", { dtype: "f32", kind: "logSumExp", ...axes, input, output });
+      const words = new Uint32Array((await device().download(output.memory, 0, 8)).buffer);
+      assert.deepEqual(Array.from(words), [(negative | infinity) >>> 0, one]);
+    }
+  });
+
   it("isNaN, isInfinite and isFinite test bits", async () => {
     const bits = [0, least, subnormal, one, infinity - 1, infinity, infinity + 1, nan].flatMap((value) => [
       value,

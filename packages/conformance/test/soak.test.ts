@@ -30,17 +30,13 @@ const ofEveryType = ["unary", "binary", "reduce"] as const;
 
 /** Backends with a defect that any walk comes across at once. */
 const found = [
-  ...[
-    "ignores ldc",
-    "flips the filter",
-    "maps query heads to key heads in turn",
-    "reads from whole vectors only",
-  ],
+  ...["ignores ldc", "flips the filter", "maps query heads to key heads in turn"],
   ...["truncated readback", "copyHtoD keeps a reference", "read of the future", "memory given up too early"],
 ];
 
-/** Backends that are wrong on whole numbers only, in one operation. */
-const foundOnIntegers = [
+/** Backends that are wrong in few cases of one operation, which a walk through all of them meets late. */
+const foundInOne = [
+  ["reads from whole vectors only", "unary"],
   ["gives the dividend for a division by 0", "binary"],
   ["takes the largest unsigned integer as if it were signed", "reduce"],
 ] as const;
@@ -149,7 +145,7 @@ describe("The soak", () => {
     expect([...called].sort()).to.deep.equal(expected.sort());
   });
 
-  for (const [name, operation] of foundOnIntegers)
+  for (const [name, operation] of foundInOne)
     it(`finds that a backend is wrong: "${name}"`, async () => {
       const backend = only(mutants.find((mutant) => mutant.name === name)!.create(), operation);
       const { tally } = await soaked(backend, { rounds: 60, limits: { ...limits, elements: 2 ** 9 } });

@@ -91,7 +91,7 @@ function takesApart(
   if (name === "out") {
     // Parts are joined, and single halves rounded, by kernels for contiguous rows.
     const isSplit = choice.partKeys < problem.keyLength;
-    if (isSplit || (storeRounded[problem.dtype] !== undefined && problem.headSize % 4 !== 0)) return false;
+    if (isSplit || (storeRounded[problem.dtype] !== undefined && !isVector(problem, 4))) return false;
   }
   return choice.kind === "matrices" || followOneAnother(problem, rows);
 }

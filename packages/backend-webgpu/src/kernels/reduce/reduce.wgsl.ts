@@ -170,7 +170,7 @@ fn write(index: u32, segment: u32, total: ${result}) {
   if (index >= parameters.outputs) { return; }
   var result = total;
 ${isTruthReduction(operator) ? truths[operator].finish(result) : divisions[scalar]}
-${shifts.logarithms ? "  result = shift_of(index) + log(result);" : ""}
+${shifts.logarithms ? "  result = ended(shift_of(index), result);" : ""}
   let at = segment * parameters.outputs + index;
 ${
   isVector
@@ -213,6 +213,12 @@ fn shift_of(index: u32) -> ${type} {
   let largest = ${largest};
   let exponents = bitcast<${words}>(largest) & ${words}(0x7f800000u);
   return select(largest, ${type}(0.0), exponents == ${words}(0x7f800000u));
+}
+
+/// By bits, too: of nothing but -Infinity, the sum is 0 and the result -Infinity.
+fn ended(shift: ${type}, sum: ${type}) -> ${type} {
+  let result = bitcast<${words}>(shift + log(sum));
+  return bitcast<${type}>(select(result, ${words}(0xff800000u), bitcast<${words}>(sum) == ${words}(0u)));
 }`;
 }
 
