@@ -163,7 +163,7 @@ export async function closeSession(session: Session): Promise<void> {
   session.queue.destroy();
   session.profiling.destroy();
   session.readback.destroy(new BackendError("DISPOSED", "copyDtoH: the backend was disposed"));
-  session.stagedUploads.trim();
+  session.stagedUploads.destroy();
   session.pool.destroyAll();
   const { device, owned } = session.opened;
   if (!owned) return;

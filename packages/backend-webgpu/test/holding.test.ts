@@ -223,6 +223,36 @@ describe("webgpu commands that wait for their pipelines", () => {
     assert.deepEqual(rig.taken(), ["dispatch 1", "dispatch 2", "submit"]);
   });
 
+  it("do not wait for a pipeline that was refused before, and nor do those after it", async () => {
+    const rig = new Rig();
+    const { source, data } = rig.memories;
+    rig.recording.plan(0, () => rig.recording.recorder.dispatch(second, { source, data }, { n: 2 }, 2));
+    await rig.refuse("second");
+    rig.recording.run();
+    assert.deepEqual([rig.queue.isHolding, rig.atOnce.length], [false, 1]);
+    rig.run(first, 1);
+    assert.deepEqual(rig.taken(), ["dispatch 2", "submit"]);
+    await rig.finish("first");
+    assert.deepEqual(rig.taken(), ["dispatch 1", "submit"]);
+  });
+
+  it("are released with one in their middle whose pipeline was refused before", async () => {
+    const rig = new Rig();
+    const { source, data } = rig.memories;
+    rig.recording.plan(0, () => rig.recording.recorder.dispatch(second, { source, data }, { n: 2 }, 2));
+    await rig.refuse("second");
+    rig.run(first, 1);
+    rig.run(second, 2);
+    rig.run(first, 3);
+    assert.deepEqual(rig.taken(), []);
+    await rig.finish("first");
+    assert.isFalse(rig.queue.isHolding);
+    assert.deepEqual(
+      [rig.atOnce, rig.taken()],
+      [["second"], ["dispatch 1", "dispatch 2", "dispatch 3", "submit"]],
+    );
+  });
+
   it("are not endless, in number and in bytes to be written", () => {
     const rig = new Rig();
     for (let i = 0; i < 4096; i++) rig.run(first, 1);

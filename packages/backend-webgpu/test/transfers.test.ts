@@ -1,5 +1,6 @@
 import type { BackendError } from "@backplane/core";
 import { assert } from "chai";
+import { holding } from "#src/runtime/holding.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { TestDevice, withDevice, withoutTime } from "./support.js";
 
@@ -147,6 +148,77 @@ describe("webgpu transfers", () => {
     driver.free(memory);
     assert.isAtMost(driver.reservedBytes(), STAGING_BYTES);
     await busy.close();
+  });
+
+  it("uploads to memory whose zeros wait for their pipeline", async () => {
+    holding.onSoftware = true;
+    try {
+      const held = await TestDevice.open();
+      const { driver } = held;
+      const content = pattern(MiB, 10);
+      driver.free(held.upload(pattern(2 * MiB, 11)));
+      const memory = driver.alloc(2 * MiB, true);
+      await driver.upload(memory, 0, content);
+      assertSame(await held.download(memory, 0, MiB), content, "uploaded");
+      assertSame(await held.download(memory, MiB, MiB), new Uint8Array(MiB), "beside it");
+      await held.close();
+    } finally {
+      holding.onSoftware = false;
+    }
+  });
+
+  it("serves any number of uploads at once from little memory", async () => {
+    const busy = await TestDevice.open({ poolBytes: 0 });
+    const { driver } = busy;
+    const content = pattern(17 * MiB, 12);
+    const memories = Array.from({ length: 12 }, (_, i) => driver.alloc(i === 5 ? 17 * MiB : MiB, false));
+    await driver.synchronize();
+    const before = driver.reservedBytes();
+    await driver.upload(memories[0]!, 0, content.subarray(0, MiB));
+    // One buffer is enough for one piece.
+    assert.isAtMost(driver.reservedBytes() - before, STAGING_BYTES / 2);
+    let most = 0;
+    const look = (): void => {
+      most = Math.max(most, driver.reservedBytes() - before);
+    };
+    await Promise.all(
+      memories.map((memory, i) => {
+        const upload = driver
+          .upload(memory, 0, content.subarray(4 * i, i === 5 ? 17 * MiB : 4 * i + MiB))
+          .then(look);
+        look();
+        return upload;
+      }),
+    );
+    assert.isAtMost(most, STAGING_BYTES);
+    for (const [i, memory] of memories.entries()) {
+      const expected = content.subarray(4 * i, i === 5 ? 17 * MiB : 4 * i + MiB);
+      assertSame(await busy.download(memory, 0, expected.length), expected, `upload ${i}`);
+    }
+    driver.trim();
+    for (const memory of memories) driver.free(memory);
+    await driver.synchronize();
+    assert.isBelow(driver.reservedBytes(), MiB);
+    await busy.close();
+  });
+
+  it("ends uploads in line when the device is lost or closed", async () => {
+    for (const [how, code] of [
+      ["lost", "DEVICE_LOST"],
+      ["closed", "DISPOSED"],
+    ] as const) {
+      const ended = await TestDevice.open();
+      const memory = ended.driver.alloc(LONG, false);
+      const source = pattern(LONG - (LONG % 4), 13);
+      const uploads = Array.from({ length: 5 }, () => codeOf(ended.driver.upload(memory, 0, source)));
+      if (how === "lost") (ended.driver.native() as GPUDevice).destroy();
+      else await ended.driver.close();
+      assert.deepEqual(await Promise.all(uploads), new Array(5).fill(code), how);
+      if (how === "lost") {
+        assert.equal(await codeOf(ended.driver.upload(memory, 0, source)), code);
+        await ended.driver.close();
+      }
+    }
   });
 
   it("ends long reads and reads in line when the device is lost or closed", async () => {

@@ -264,7 +264,8 @@ export class CommandQueue {
   #mustHold(operation: string, pipeline: Pipeline): boolean {
     if (this.#hold !== undefined) return true;
     if (pipeline.pipeline !== undefined) return false;
-    if (this.mayHold) return true;
+    // One that was refused before anybody needed it is no longer being compiled: nobody would release the command.
+    if (this.mayHold && pipeline.compiling !== undefined) return true;
     this.#options.compiled!(operation, pipeline);
     return false;
   }

@@ -1,3 +1,4 @@
+import { toBackendError } from "@backplane/core";
 import type { DeviceMemory } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -5,7 +6,10 @@ import type { Recorder } from "./recorder.js";
 const STAGING_USAGE = 0x02 | 0x04; // MAP_WRITE | COPY_SRC
 const MAP_WRITE = 0x2;
 
-/** Two of 8 MiB are as fast as any others from 2 to 16 MiB: 6.1 GB/s of shared memory to an H100. */
+/**
+ * Two of 8 MiB are as fast as any others from 2 to 16 MiB: 6.1 GB/s of shared memory to an H100. There are no more, in use or kept,
+ * whatever is uploaded at once.
+ */
 const PIECE_BYTES = 1 << 23;
 const BUFFERS = 2;
 
@@ -19,21 +23,24 @@ export interface StagedUploadsOptions {
   guard(work: Promise<unknown>): Promise<void>;
 }
 
-/** A staging buffer. It is mapped for writing when `ready` resolves. */
 interface Staging {
   readonly buffer: GPUBuffer;
-  ready: Promise<unknown>;
+  /** Free: mapped for writing. Filling: in the hands of a piece. Sent: the device may still copy out of it. */
+  state: "free" | "filling" | "sent";
+  /** Resolves when the device has copied what was sent last. Failures are those of the device. */
+  arrived: Promise<void>;
 }
 
 /**
  * Sends bytes of the host that stay as they are until all of them are there. `writeBuffer` would copy those of shared memory twice,
- * because Dawn refuses views of it: 3.7 GB/s.
+ * because Dawn refuses views of it: 3.7 GB/s. All uploads share a ring of staging buffers, and their pieces stand in one line.
  */
 export class StagedUploads {
   readonly #options: StagedUploadsOptions;
-  /** Not in use. */
-  #free: Staging[] = [];
-  #count = 0;
+  /** All staging buffers, the one sent last at the end. */
+  readonly #ring = new Set<Staging>();
+  /** Resolves when the last piece in line is sent, or failed. */
+  #line: Promise<void> = Promise.resolve();
 
   constructor(options: StagedUploadsOptions) {
     this.#options = options;
@@ -41,7 +48,7 @@ export class StagedUploads {
 
   /** Bytes of all staging buffers, in use or kept. */
   get reservedBytes(): number {
-    return this.#count * PIECE_BYTES;
+    return this.#ring.size * PIECE_BYTES;
   }
 
   get freeBytes(): number {
@@ -54,51 +61,103 @@ export class StagedUploads {
     byteOffset: number,
     source: Uint8Array<ArrayBufferLike>,
   ): Promise<void> {
-    const { queue, recorder, enter, guard } = this.#options;
-    const ring = Array.from({ length: BUFFERS }, () => this.#free.pop() ?? this.#create());
-    try {
-      for (let start = 0, i = 0; start < source.byteLength; start += PIECE_BYTES, i++) {
-        const staging = ring[i % BUFFERS]!;
-        await guard(staging.ready);
-        while (queue.isHolding) await guard(queue.released());
-        const piece = source.subarray(start, start + PIECE_BYTES);
-        const { buffer } = staging;
-        new Uint8Array(buffer.getMappedRange(0, piece.byteLength)).set(piece);
-        buffer.unmap();
-        enter();
-        recorder.touch(destination);
-        queue
-          .encoder()
-          .copyBufferToBuffer(buffer, 0, destination.buffer, byteOffset + start, piece.byteLength);
-        queue.flush();
-        staging.ready = buffer.mapAsync(MAP_WRITE);
-        // If nobody comes to wait for it, its failure is that of the device.
-        staging.ready.catch(() => {});
-      }
-      for (const { ready } of ring) await guard(ready);
-      this.#free.push(...ring);
-    } catch (error) {
-      for (const staging of ring) this.#destroy(staging);
-      throw error;
+    const { recorder, enter, guard } = this.#options;
+    enter();
+    // At the call: if promised zeros wait for their pipeline, the pieces must wait for the zeros.
+    recorder.run("copyHtoD", () => recorder.touch(destination));
+    const arrivals: Promise<void>[] = [];
+    for (let start = 0; start < source.byteLength; start += PIECE_BYTES) {
+      const piece = source.subarray(start, start + PIECE_BYTES);
+      const sent = guard(this.#line).then(() => this.#send(destination, byteOffset + start, piece));
+      this.#line = sent.then(ignore, ignore);
+      arrivals.push((await sent).arrived);
     }
+    await guard(Promise.all(arrivals));
   }
 
   /** Destroys the buffers that are not in use. */
   trim(): void {
     for (const staging of this.#free) this.#destroy(staging);
-    this.#free = [];
+  }
+
+  /** Destroys all buffers. The guard must reject everything from now on. */
+  destroy(): void {
+    for (const staging of [...this.#ring]) this.#destroy(staging);
+  }
+
+  get #free(): Staging[] {
+    return [...this.#ring].filter(({ state }) => state === "free");
+  }
+
+  /** Nobody else does so meanwhile. */
+  async #send(
+    destination: DeviceMemory,
+    byteOffset: number,
+    piece: Uint8Array<ArrayBufferLike>,
+  ): Promise<{ readonly arrived: Promise<void> }> {
+    const { queue, recorder, enter, guard } = this.#options;
+    const staging = await this.#take();
+    const { buffer } = staging;
+    try {
+      while (queue.isHolding) await guard(queue.released());
+      new Uint8Array(buffer.getMappedRange(0, piece.byteLength)).set(piece);
+      buffer.unmap();
+      enter();
+      recorder.touch(destination);
+      queue.encoder().copyBufferToBuffer(buffer, 0, destination.buffer, byteOffset, piece.byteLength);
+      queue.flush();
+    } catch (error) {
+      this.#destroy(staging);
+      // A lost device refuses to show the buffer before anybody hears of the loss.
+      throw toBackendError(error, "DEVICE_LOST", "copyHtoD");
+    }
+    return { arrived: this.#mapAgain(staging) };
+  }
+
+  /** Returns a buffer that is mapped. All others are free or sent. */
+  async #take(): Promise<Staging> {
+    let staging = this.#free[0];
+    while (staging === undefined && this.#ring.size === BUFFERS) {
+      const [oldest] = this.#ring;
+      await this.#options.guard(oldest!.arrived);
+      staging = this.#free[0];
+    }
+    staging ??= this.#create();
+    staging.state = "filling";
+    return staging;
+  }
+
+  #mapAgain(staging: Staging): Promise<void> {
+    this.#ring.delete(staging);
+    this.#ring.add(staging);
+    staging.state = "sent";
+    staging.arrived = staging.buffer.mapAsync(MAP_WRITE).then(
+      () => {
+        staging.state = "free";
+      },
+      (error) => {
+        this.#destroy(staging);
+        throw error;
+      },
+    );
+    // If nobody comes to wait for it.
+    staging.arrived.catch(ignore);
+    return staging.arrived;
   }
 
   #create(): Staging {
     const { device } = this.#options;
     const descriptor = { label: "upload", size: PIECE_BYTES, usage: STAGING_USAGE, mappedAtCreation: true };
     const buffer = device.createBuffer(descriptor);
-    this.#count++;
-    return { buffer, ready: Promise.resolve() };
+    const staging: Staging = { buffer, state: "free", arrived: Promise.resolve() };
+    this.#ring.add(staging);
+    return staging;
   }
 
-  #destroy({ buffer }: Staging): void {
-    buffer.destroy();
-    this.#count--;
+  #destroy(staging: Staging): void {
+    this.#ring.delete(staging);
+    staging.buffer.destroy();
   }
 }
+
+function ignore(): void {}
