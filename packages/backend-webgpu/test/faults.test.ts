@@ -66,6 +66,26 @@ describe("webgpu faults", () => {
     await backend.dispose();
   });
 
+  it("reach a long read when none of its pieces is under way any more", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    // Two pieces. The first one is refused with the call before it.
+    const bytes = 2 ** 24;
+    const good = backend.alloc(bytes);
+    backend.fill(good, 9, bytes, "u8");
+    await backend.synchronize();
+    const bad = doomed(backend);
+    backend.unary({ kind: "exp", n: 16, input: bad, output: bad });
+    const destination = new Uint8Array(bytes);
+    const error = await rejection(backend.copyDtoH(destination, good));
+    assert.match(error.message, /doomed/);
+    destination.fill(1);
+    // Takes its bytes after those of earlier reads.
+    await backend.copyDtoH(new Uint8Array(bytes), good);
+    assert.isTrue(destination.every((byte) => byte === 1));
+    await backend.dispose();
+  });
+
   it("reach those who wait, however late the device answers", async () => {
     for (const wait of ["synchronize", "read"] as const) {
       const device = await TestDevice.open();

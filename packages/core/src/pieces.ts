@@ -20,7 +20,7 @@ export interface Place
  * Copies `bytes` bytes between allocations of two backends. If the memory of one of them belongs to the host (see
  * `BackendDriver.hostBytes`), the other reads or writes it directly. Else they pass through the host in pieces of 4 MiB; the
  * next piece is read while one is written. Other calls must not write to the source, nor use the destination, before the promise
- * resolves. With one and the same backend, this is `copyDtoD`. Rejects with the error of either backend, before
+ * settles. With one and the same backend, this is `copyDtoD`. Rejects with the error of either backend, before
  * anything is copied if an operand is at fault.
  */
 export async function copyBetween(
@@ -75,20 +75,29 @@ async function write(destination: Place, from: Uint8Array<ArrayBufferLike>, byte
     await backend.copyFrom(destination, from);
 }
 
-/** Reads into memory of the host. Two pieces at a time: one is read while the destination prepares its memory for the next. */
+/**
+ * Reads into memory of the host. Two pieces at a time: one is read while the destination prepares its memory for the next. No
+ * piece begins after one has failed, and none is under way when this rejects: the destination is the caller's again.
+ */
 async function readDirectly(source: Place, destination: Place, bytes: number): Promise<boolean> {
   const readFrom = (start: number): Promise<boolean> => {
     const length = Math.min(directPieceBytes, bytes - start);
     const place = { ...destination, byteOffset: destination.byteOffset + start };
     return withHostBytes(place, length, true, (to) => source.backend.copyDtoH(to, placeAt(source, start)));
   };
-  const readEverySecond = async (first: number): Promise<boolean> => {
-    for (let start = first; start < bytes; start += 2 * directPieceBytes)
-      if (!(await readFrom(start))) return false;
-    return true;
+  let isDirect = true;
+  const failures: unknown[] = [];
+  const readEverySecond = async (first: number): Promise<void> => {
+    for (let start = first; start < bytes && isDirect && failures.length === 0; start += 2 * directPieceBytes)
+      try {
+        if (!(await readFrom(start))) isDirect = false;
+      } catch (error) {
+        failures.push(error);
+      }
   };
-  const [areFirst, areOthers] = await Promise.all([readEverySecond(0), readEverySecond(directPieceBytes)]);
-  return areFirst && areOthers;
+  await Promise.all([readEverySecond(0), readEverySecond(directPieceBytes)]);
+  if (failures.length > 0) throw failures[0];
+  return isDirect;
 }
 
 async function moveThroughHost(source: Place, destination: Place, bytes: number): Promise<void> {
@@ -104,9 +113,13 @@ async function moveThroughHost(source: Place, destination: Place, bytes: number)
     const piece: Uint8Array = await next;
     const following = start + pieceBytes;
     next = following < bytes ? read(following) : undefined;
-    // If the write fails, nobody waits for this read any more.
-    next?.catch(() => {});
-    destination.backend.copyHtoD(placeAt(destination, start), piece);
+    try {
+      destination.backend.copyHtoD(placeAt(destination, start), piece);
+    } catch (error) {
+      // The source is the caller's again only after the read that is under way.
+      await next?.catch(() => {});
+      throw error;
+    }
   }
 }
 

@@ -96,6 +96,31 @@ describe("copyBetween", () => {
     for (const { backend } of [host, device]) await backend.dispose();
   });
 
+  it("begins no piece once one has failed, and rejects when none is under way any more", async () => {
+    const bytes = 2 * 32 * 2 ** 20 + 5;
+    const [host, device] = [await openFake(), await openFake()];
+    Object.assign(host.driver, {
+      hostBytes: ({ memory, byteOffset, byteLength }: Region<FakeMemory>) =>
+        memory.bytes.subarray(byteOffset, byteOffset + byteLength),
+    });
+    const [a, there] = [host.backend.alloc(bytes), device.backend.alloc(bytes)];
+    const held = gate();
+    let reads = 0;
+    device.driver.reading = () => (reads++ === 0 ? held.promise : Promise.reject(new Error("no")));
+    let isSettled = false;
+    const copied = copyBetween(device.backend, there, host.backend, a, bytes).finally(() => {
+      isSettled = true;
+    });
+    const rejected = rejects("DEVICE_ERROR", copied);
+    await settle();
+    assert.deepEqual([reads, isSettled], [2, false], "the first piece is still read");
+    held.open();
+    await rejected;
+    await settle();
+    assert.equal(reads, 2);
+    for (const { backend } of [host, device]) await backend.dispose();
+  });
+
   it("frees memory that it uses when it has done, and takes another way if somebody watches the copies", async () => {
     const [host, device] = [await openFake(), await openFake()];
     Object.assign(host.driver, { hostBytes: ({ memory }: Region<FakeMemory>) => memory.bytes });
@@ -180,7 +205,20 @@ describe("copyBetween", () => {
     two.driver.write = () => {
       throw new Error("no");
     };
-    await rejects("DEVICE_ERROR", copyBetween(one.backend, a, two.backend, b, 2 * pieceBytes));
+    const held = gate();
+    let reads = 0;
+    let isSettled = false;
+    one.driver.reading = async () => {
+      if (reads++ === 1) await held.promise;
+    };
+    const copied = copyBetween(one.backend, a, two.backend, b, 2 * pieceBytes).finally(() => {
+      isSettled = true;
+    });
+    const rejected = rejects("DEVICE_ERROR", copied);
+    await settle();
+    assert.deepEqual([reads, isSettled], [2, false], "the next piece is still read");
+    held.open();
+    await rejected;
     one.driver.reading = () => Promise.reject(new Error("no"));
     await rejects("DEVICE_ERROR", copyBetween(one.backend, a, two.backend, b, 2 * pieceBytes));
     for (const { backend } of [one, two]) await backend.dispose();

@@ -232,6 +232,25 @@ describe("the rules of views, sums, products and indices", () => {
     assert.deepEqual(await atX!.toArray(), [1, 0.5, 0]);
   });
 
+  for (const dtype of ["f32", "f16"] as const)
+    it(`reduce.logSumExp: weights that add up to 1 where the result is rounded, in ${dtype}`, async () => {
+      const large = { f32: 1e6, f16: 1000 }[dtype];
+      const tolerance = { f32: 1e-6, f16: 2 ** -10 }[dtype];
+      const values = [large, large, 20, 20.5, large - 1, large, -large, 20];
+      const x = tensor(bench.backend, values, { shape: [2, 2, 2], dtype });
+      for (const axes of [undefined, [0], [1], [2], [0, 2], [2, 1], []]) {
+        const [gradient] = grad((x: Tensor) => x.logSumExp(axes).mul(2).sum())(x);
+        const isReduced = [0, 1, 2].map((axis) => axes === undefined || axes.includes(axis));
+        const isTogether = (i: number, j: number): boolean =>
+          isReduced.every((reduced, axis) => reduced || (((i ^ j) >> (2 - axis)) & 1) === 0);
+        const expected = values.map(
+          (value, i) =>
+            2 / values.reduce((sum, other, j) => sum + (isTogether(i, j) ? Math.exp(other - value) : 0), 0),
+        );
+        assertClose(await gradient!.cast("f32").data(), expected, tolerance);
+      }
+    });
+
   for (const [name, f] of Object.entries(cases))
     it(`${name}: as central differences`, async () => {
       const { backend } = bench;

@@ -53,7 +53,8 @@ export class Data {
   values: Content["values"];
   constant: Content["constant"];
   memory: Content["memory"];
-  readonly byteOffset: number;
+  /** Where they begin in `memory`; 0 without it. */
+  byteOffset: number;
   parts: Content["parts"];
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined = undefined;

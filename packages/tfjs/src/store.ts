@@ -184,6 +184,7 @@ export class TensorStore extends KernelBackend {
       else {
         this.#leave(data.memory);
         data.memory = undefined;
+        data.byteOffset = 0;
       }
     }
     return count;

@@ -555,6 +555,24 @@ describe("register", () => {
     tf.dispose([known, read, readPart, unread, unreadPart, sum, partSum]);
   });
 
+  it("restores a part of a tensor at the beginning of memory of its own", async () => {
+    const other = await register(tf, [webgpu(), cpu()], { name: "parts", hostElements: 0 });
+    const x = tf.square(tf.tensor1d([1, 2, 3, 4, 5, 6, 7, 8]));
+    const part = tf.slice(x, [4], [4]);
+    await part.data();
+    const device = other.compute.inner.native() as { destroy(): void };
+    const lost = new Promise<void>((resolve) => {
+      other.compute.onLost(() => resolve());
+    });
+    device.destroy();
+    await lost;
+    await other.use("cpu");
+    for (let i = 0; i < 2; i++)
+      assert.deepEqual([...tf.square(part).dataSync()], [25 ** 2, 36 ** 2, 49 ** 2, 64 ** 2]);
+    await tf.setBackend(name);
+    await other.dispose();
+  });
+
   it("survives many resets of the engine", async () => {
     for (let i = 0; i < 300; i++) {
       tf.engine().reset();

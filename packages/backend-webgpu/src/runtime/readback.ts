@@ -216,7 +216,10 @@ interface LongReadOptions {
   reject(error: BackendError): void;
 }
 
-/** A read that takes its bytes in pieces. It holds on to its source until it has asked for them all. */
+/**
+ * A read that takes its bytes in pieces. It holds on to its source until it has asked for them all. If one of them fails, it
+ * rejects when none is under way any more: the destination is the caller's again.
+ */
 class LongRead implements PendingRead {
   readonly #options: LongReadOptions;
   /** Bytes of the destination, which may be detached or shortened later. */
@@ -227,7 +230,7 @@ class LongRead implements PendingRead {
   /** Bytes of the destination that have been asked for. */
   #next = 0;
   #pending = 0;
-  #isDone = false;
+  #failure: BackendError | undefined;
 
   constructor(options: LongReadOptions) {
     this.#options = options;
@@ -238,7 +241,7 @@ class LongRead implements PendingRead {
   }
 
   get isAskedFor(): boolean {
-    return this.#isDone || this.#next === this.#length;
+    return this.#failure !== undefined || this.#next === this.#length;
   }
 
   /** Pieces end at multiples of a piece from the first word, so that all but the first start with a word. */
@@ -260,19 +263,24 @@ class LongRead implements PendingRead {
     this.#next += this.nextPiece().destination.byteLength;
     this.#pending++;
     if (this.isAskedFor) this.#options.pool.letGo(this.#source, this);
-    piece.then(() => {
+    void piece.catch(onFailure).then(() => {
       this.#pending--;
-      if (this.#pending > 0 || !this.isAskedFor || this.#isDone) return;
-      this.#isDone = true;
-      this.#options.resolve();
-    }, onFailure);
+      this.#settleAtEnd();
+    });
   }
 
   fail(error: BackendError): void {
-    if (this.#isDone) return;
+    if (this.#failure !== undefined) return;
     if (!this.isAskedFor) this.#options.pool.letGo(this.#source, this);
-    this.#isDone = true;
-    this.#options.reject(error);
+    this.#failure = error;
+    this.#settleAtEnd();
+  }
+
+  #settleAtEnd(): void {
+    if (this.#pending > 0 || !this.isAskedFor) return;
+    const { resolve, reject } = this.#options;
+    if (this.#failure === undefined) resolve();
+    else reject(this.#failure);
   }
 
   detach(): void {

@@ -119,18 +119,9 @@ export const extreme: Rule<Reduced> = rule({ inputs: [0], output: true }, (conte
   return [passed.div(count).cast(x.dtype)];
 });
 
-/** The gradient times e^(x - result), which are weights that add up to 1. */
-export const logSumExp: Rule<Reduced> = rule({ inputs: [0], output: true }, (context) => {
-  const { attributes, gradient } = context;
-  const x = context.input(0);
-  const weights = x.sub(withAxes(context.output(), x.shape, attributes)).exp();
-  return [weights.mul(withAxes(gradient, x.shape, attributes))];
-});
-
-/** The gradient times the product of all others: that of those before, times that of those after. */
-export const prod: Rule<Reduced> = rule({ inputs: [0] }, (context) => {
-  const x = context.input(0);
-  const axes = axesOf("prod", context.attributes.axes, x.rank);
+/** f of a tensor with some axes joined to one, along that axis, with these axes back. */
+function alongJoined(x: Tensor, axes: readonly number[], f: (x: Tensor, axis: number) => Tensor): Tensor {
+  if (axes.length === 1) return f(x, axes[0]!);
   const kept = x.shape.map((_, axis) => axis).filter((axis) => !axes.includes(axis));
   const order = [...kept, ...axes];
   const rows = x.permute(...order);
@@ -138,11 +129,30 @@ export const prod: Rule<Reduced> = rule({ inputs: [0] }, (context) => {
     ...kept.map((axis) => x.shape[axis]!),
     axes.reduce((count, axis) => count * x.shape[axis]!, 1),
   );
-  const before = lines.scan("prod", -1, { exclusive: true });
-  const after = lines.scan("prod", -1, { exclusive: true, reverse: true });
-  const others = before.mul(after).reshape(...rows.shape);
   const inverse = order.map((_, axis) => order.indexOf(axis));
-  return [others.permute(...inverse).mul(withAxes(context.gradient, x.shape, context.attributes))];
+  return f(lines, -1)
+    .reshape(...rows.shape)
+    .permute(...inverse);
+}
+
+/** The gradient times softmax(x). e^(x - result) is the same, but its error is e to that of the result, which is rounded. */
+export const logSumExp: Rule<Reduced> = rule({ inputs: [0] }, ({ attributes, gradient, input }) => {
+  const x = input(0);
+  const weights = alongJoined(x, axesOf("logSumExp", attributes.axes, x.rank), (lines, axis) =>
+    lines.softmax(axis),
+  );
+  return [weights.mul(withAxes(gradient, x.shape, attributes))];
+});
+
+/** The gradient times the product of all others: that of those before, times that of those after. */
+export const prod: Rule<Reduced> = rule({ inputs: [0] }, (context) => {
+  const x = context.input(0);
+  const others = alongJoined(x, axesOf("prod", context.attributes.axes, x.rank), (lines, axis) => {
+    const before = lines.scan("prod", axis, { exclusive: true });
+    const after = lines.scan("prod", axis, { exclusive: true, reverse: true });
+    return before.mul(after);
+  });
+  return [others.mul(withAxes(context.gradient, x.shape, context.attributes))];
 });
 
 /** Each element is part of the sums from its place on: they are summed the other way round. */
