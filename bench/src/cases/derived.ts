@@ -78,9 +78,11 @@ function derived(call: (typeof timedCalls)[number]): Case {
   const outputs = Object.keys(operands).filter((operand) => roleOf(operand) !== "reads");
   const [output] = outputs;
   if (output === undefined) throw new TypeError(`${operation}: an output is needed`);
-  // Only the first output is compared; others are given like inputs, and so is one that is updated.
+  // Only the first output is compared; others are given like inputs, and so is one that is updated, unless it is times a
+  // beta of 0, which never reads it.
   const { [output]: elements, ...others } = operands;
-  const inputs = roleOf(output) === "updates" ? operands : others;
+  const isRead = roleOf(output) === "updates" && (table.beta === undefined || (rest.beta ?? 0) !== 0);
+  const inputs = isRead ? operands : others;
   const read = Object.entries(inputs).filter(([operand]) => roleOf(operand) !== "writes");
   const goal: Goal | undefined =
     goals[`${operation} ${name}`] ??

@@ -48,8 +48,8 @@ const isIn = (state: string) => `document.documentElement.dataset.state === "${s
 const forever = { timeout: 0 };
 
 /**
- * Writes greedily, and presses the button of the backends as soon as so many of them have written something. Returns the text,
- * and the backends in their order.
+ * Writes greedily, and presses the button of the backends as soon as so many of them write, which is before their second
+ * token: the page may show the others all at once. Returns the text, and the backends in their order.
  */
 async function written(page: Page, options: Readonly<Record<string, string>>, swaps: number) {
   for (const [name, value] of Object.entries({ temperature: "0", ...options }))
@@ -59,7 +59,7 @@ async function written(page: Page, options: Readonly<Record<string, string>>, sw
     let pressed = 0;
     const observer = new MutationObserver(() => {
       const parts = story.querySelectorAll("[data-backend]");
-      if (pressed === count || parts.length <= pressed || parts[pressed]!.textContent === "") return;
+      if (pressed === count || parts.length <= pressed) return;
       pressed += 1;
       document.getElementById("swap")!.click();
     });
