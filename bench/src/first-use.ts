@@ -6,10 +6,11 @@ import { fileURLToPath } from "node:url";
 import { parseArgs } from "node:util";
 import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { type ComputeBackend, download, upload } from "@backplane/core";
+import { commandLine, wholeNumber } from "./command-line.js";
 import { trainee } from "./training/models.js";
 import { type ModelName, modelNames } from "./training/task.js";
 
-const help = `Times the first results of new processes on WebGPU, in milliseconds: init, and from then on until a first
+const usage = `Times the first results of new processes on WebGPU, in milliseconds: init, and from then on until a first
 result is there.
 
   --rounds N     processes of each kind (default 3)
@@ -18,7 +19,8 @@ result is there.
   --help         this text
 
 "cold" starts with an empty folder for what NVIDIA's driver keeps of compiled kernels, "again" finds it full. Other drivers
-may keep theirs elsewhere.`;
+may keep theirs elsewhere.
+`;
 
 type Work = (backend: ComputeBackend, isRead: boolean) => Promise<void>;
 
@@ -71,32 +73,34 @@ async function measure(work: Work, { atOnce, warmup }: How): Promise<readonly [n
   return [opened - start, done - opened];
 }
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "3" },
-    "at-once": { type: "boolean", default: false },
-    warmup: { type: "boolean", default: false },
-    only: { type: "string" },
-    help: { type: "boolean", default: false },
-  },
+const options = commandLine(usage, () => {
+  const { values } = parseArgs({
+    options: {
+      rounds: { type: "string", default: "3" },
+      "at-once": { type: "boolean", default: false },
+      warmup: { type: "boolean", default: false },
+      only: { type: "string" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  const { help, warmup, only } = values;
+  if (only !== undefined && works[only] === undefined)
+    throw new Error(`--only is ${only}; allowed: ${Object.keys(works).join("; ")}`);
+  return { help, warmup, only, atOnce: values["at-once"], rounds: wholeNumber("rounds", values.rounds, 1) };
 });
 
 function timesInChild(name: string, cache: string): readonly [number, number] {
-  const flags = [values["at-once"] ? "--at-once" : "", values.warmup ? "--warmup" : ""].filter(Boolean);
+  const flags = [options.atOnce ? "--at-once" : "", options.warmup ? "--warmup" : ""].filter(Boolean);
   const env = { ...process.env, __GL_SHADER_DISK_CACHE_PATH: cache, XDG_CACHE_HOME: cache, HOME: cache };
   const line = [fileURLToPath(import.meta.url), "--only", name, ...flags];
   return JSON.parse(execFileSync(process.execPath, line, { env, encoding: "utf8" }));
 }
 
-if (values.help) console.log(help);
-else if (values.only !== undefined)
-  console.log(
-    JSON.stringify(await measure(works[values.only]!, { atOnce: values["at-once"], warmup: values.warmup })),
-  );
+if (options.only !== undefined) console.log(JSON.stringify(await measure(works[options.only]!, options)));
 else
   for (const name of Object.keys(works)) {
     const times: Record<string, (readonly [number, number])[]> = { cold: [], again: [] };
-    for (let round = 0; round < Number(values.rounds); round++) {
+    for (let round = 0; round < options.rounds; round++) {
       const cache = mkdtempSync(join(tmpdir(), "first-use-"));
       for (const list of Object.values(times)) list.push(timesInChild(name, cache));
       rmSync(cache, { recursive: true });

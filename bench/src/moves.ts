@@ -2,25 +2,38 @@ import { parseArgs } from "node:util";
 import { cpu, createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend, webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry, copyBetween, SwitchableBackend } from "@backplane/core";
+import { commandLine, wholeNumber } from "./command-line.js";
+import { quantile } from "./statistics.js";
 
-const help = `Times moves of contents between the CPU backend and WebGPU, in turns with transfers of each alone, in GB/s: of memory that
+const usage = `Times moves of contents between the CPU backend and WebGPU, in turns with transfers of each alone, in GB/s: of memory that
 exists, and in whole swaps of a SwitchableBackend, whose memory is new each time.
 
   --mebibytes N   to move (default 256); swaps move four times as many
   --threads LIST  worker threads of the CPU backend, with commas between (default 4,1,0)
   --rounds N      (default 5)
-  --help          this text`;
+  --help          this text
+`;
 
-const { values } = parseArgs({
-  options: {
-    mebibytes: { type: "string", default: "256" },
-    threads: { type: "string", default: "4,1,0" },
-    rounds: { type: "string", default: "5" },
-    help: { type: "boolean", default: false },
-  },
+const {
+  bytes,
+  rounds,
+  threads: counts,
+} = commandLine(usage, () => {
+  const { values } = parseArgs({
+    options: {
+      mebibytes: { type: "string", default: "256" },
+      threads: { type: "string", default: "4,1,0" },
+      rounds: { type: "string", default: "5" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  return {
+    help: values.help,
+    bytes: wholeNumber("mebibytes", values.mebibytes, 1) * 2 ** 20,
+    threads: values.threads.split(",").map((text) => wholeNumber("threads", text, 0)),
+    rounds: wholeNumber("rounds", values.rounds, 1),
+  };
 });
-const bytes = Number(values.mebibytes) * 2 ** 20;
-const rounds = Number(values.rounds);
 
 async function existingMemory(threads: number): Promise<void> {
   await using gpu = createWebGpuBackend();
@@ -54,8 +67,7 @@ async function existingMemory(threads: number): Promise<void> {
       if (round > 0) rates.set(name, [...(rates.get(name) ?? []), rate]);
     }
   for (const [name, list] of rates) {
-    const sorted = [...list].sort((a, b) => a - b);
-    const [median, best] = [sorted[sorted.length >> 1]!, sorted.at(-1)!];
+    const [median, best] = [quantile(list, 0.5), Math.max(...list)];
     console.log(`threads ${threads}, ${name}: ${median.toFixed(2)} GB/s (best ${best.toFixed(2)})`);
   }
 }
@@ -71,9 +83,7 @@ async function swaps(threads: number): Promise<void> {
   }
 }
 
-if (values.help) console.log(help);
-else
-  for (const threads of values.threads.split(",").map(Number)) {
-    await existingMemory(threads);
-    await swaps(threads);
-  }
+for (const threads of counts) {
+  await existingMemory(threads);
+  await swaps(threads);
+}

@@ -1,15 +1,17 @@
 import { parseArgs } from "node:util";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import type { ComputeBackend, DeviceHandle, MapNode } from "@backplane/core";
+import { commandLine, wholeNumber } from "./command-line.js";
 import { generator } from "./data.js";
 import { quantile } from "./statistics.js";
 
-const help = `Times steps of many small calls on the CPU backend, made one by one and as a recording, in turns: a training step of the
+const usage = `Times steps of many small calls on the CPU backend, made one by one and as a recording, in turns: a training step of the
 MLP of examples/digits, and a token of a language model of the shape of stories260K. Both ways must leave the same bits.
 
   --threads LIST  worker threads, with commas between (default 2,1,0)
   --rounds N      (default 40)
-  --help          this text`;
+  --help          this text
+`;
 
 const batch = 100;
 const sizes = [784, 256, 128, 10] as const;
@@ -223,12 +225,18 @@ async function measure(threads: number, rounds: number): Promise<void> {
   }
 }
 
-const { values } = parseArgs({
-  options: {
-    threads: { type: "string", default: "2,1,0" },
-    rounds: { type: "string", default: "40" },
-    help: { type: "boolean", default: false },
-  },
+const { threads, rounds } = commandLine(usage, () => {
+  const { values } = parseArgs({
+    options: {
+      threads: { type: "string", default: "2,1,0" },
+      rounds: { type: "string", default: "40" },
+      help: { type: "boolean", default: false },
+    },
+  });
+  return {
+    help: values.help,
+    threads: values.threads.split(",").map((text) => wholeNumber("threads", text, 0)),
+    rounds: wholeNumber("rounds", values.rounds, 1),
+  };
 });
-if (values.help) console.log(help);
-else for (const threads of values.threads.split(",")) await measure(Number(threads), Number(values.rounds));
+for (const count of threads) await measure(count, rounds);

@@ -11,7 +11,8 @@ import {
 import { type Problem, runQuantizedGemm } from "#src/kernels/quantized-gemm/quantized-gemm.js";
 import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";
 import { withProducts } from "./products.js";
-import { encode, portable, random } from "./support.js";
+import { wholeProduct } from "./quantized.js";
+import { encode, portable } from "./support.js";
 
 interface MatrixCall {
   readonly extents: readonly [m: number, n: number, k: number];
@@ -37,36 +38,15 @@ describe("webgpu quantizedGemm on matrix units", () => {
     const { bits = 4, block = 32, scaleType = "f32", zeroPoints = false, beta = 0, bias = false } = call;
     const { extents, before = 0, parts } = call;
     const [m, n, k] = extents;
-    const next = random(m + 3 * n + 7 * k);
-    const whole = (least: number, values: number, count: number) =>
-      Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
-    const blocks = Math.ceil(k / block);
-    const a = whole(-1, 3, m * k);
-    const b = whole(0, 256, (n * blocks * block * bits) / 8);
-    const scales = whole(-2, 5, n * blocks);
-    const zeros = zeroPoints
-      ? whole(0, 2 ** bits, n * blocks)
-      : new Float32Array(n * blocks).fill(2 ** (bits - 1));
-    const offsets = bias ? whole(-9, 19, n) : new Float32Array(n);
-    const old = whole(-9, 19, m * n);
-    const results = Float32Array.from({ length: m * n }, (_, i) => {
-      const [row, column] = [Math.floor(i / n), i % n];
-      let sum = offsets[column]! + beta * old[i]!;
-      for (let p = 0; p < k; p++) {
-        const at = column * blocks * block + p;
-        const q = bits === 8 ? b[at]! : (b[at >> 1]! >> (4 * (at % 2))) & 15;
-        const place = column * blocks + Math.floor(p / block);
-        sum += a[row * k + p]! * (scales[place]! * (q - zeros[place]!));
-      }
-      return Math.max(sum, 0);
-    });
+    const drawn = wholeProduct({ extents, bits, block, zeroPoints, bias, beta });
+    const { blocks, a, b, scales, zeros, old, results } = drawn;
     const problem: Problem = {
       ...{ dtype: "f16", scaleType, bits, block, m, n, k, blocks, beta, activation: "relu" },
       a: device().place(a, "f16", before),
       b: device().place(b, "u8", before),
       scales: device().place(scales, scaleType, 3),
       zeroPoints: zeroPoints ? device().place(zeros, "u8", 5) : undefined,
-      bias: bias ? device().place(offsets, "f16", 1) : undefined,
+      bias: bias ? device().place(drawn.bias, "f16", 1) : undefined,
       c: device().place(old, "f16", before),
     };
     const { c } = problem;

@@ -12,6 +12,7 @@ import {
 } from "#src/kernels/quantized-gemm/few-rows-tile.js";
 import { mostFewRows, runQuantizedGemm } from "#src/kernels/quantized-gemm/quantized-gemm.js";
 import { asLargeGpu, ProductDevice } from "./products.js";
+import { wholeProduct } from "./quantized.js";
 import { driverOf, encode, findDawn, noise, portable, random } from "./support.js";
 
 interface QuantizedCall {
@@ -31,30 +32,12 @@ const COLUMNS = columnsPerWorkgroup(fewRowsTile(2, 100, portable));
 /** Makes a call on whole numbers, and looks at every byte of the output's allocation. */
 async function checkCall(backend: ComputeBackend, call: QuantizedCall): Promise<void> {
   const { bits = 4, block = 32, dtype = "f32", scaleType = "f32", zeroPoints = false, before = 0 } = call;
-  const [m, n, k] = call.extents;
-  const next = random(m + 3 * n + 7 * k);
-  const whole = (least: number, values: number, count: number) =>
-    Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
-  const blocks = Math.ceil(k / block);
-  const a = whole(-1, 3, m * k);
-  const b = Uint8Array.from(whole(0, 256, (n * blocks * block * bits) / 8));
-  const scales = whole(-2, 5, n * blocks);
-  const zeros = Uint8Array.from(
-    zeroPoints ? whole(0, 2 ** bits, n * blocks) : new Uint8Array(n * blocks).fill(2 ** (bits - 1)),
-  );
-  const bias = whole(-9, 19, n);
+  const { extents } = call;
+  const [m, n, k] = extents;
+  const drawn = wholeProduct({ extents, bits, block, zeroPoints, bias: true, beta: 0 });
+  const { a, scales, bias, results } = drawn;
+  const [b, zeros] = [Uint8Array.from(drawn.b), Uint8Array.from(drawn.zeros)];
   const size = dtypeBytes[dtype];
-  const results = Float32Array.from({ length: m * n }, (_, i) => {
-    const [row, column] = [Math.floor(i / n), i % n];
-    let sum = bias[column]!;
-    for (let p = 0; p < k; p++) {
-      const at = column * blocks * block + p;
-      const q = bits === 8 ? b[at]! : (b[at >> 1]! >> (4 * (at % 2))) & 15;
-      const place = column * blocks + Math.floor(p / block);
-      sum += a[row * k + p]! * (scales[place]! * (q - zeros[place]!));
-    }
-    return Math.max(sum, 0);
-  });
   const image = noise(before * size + m * n * size + 21, 6);
   const expected = image.slice();
   expected.set(encode(results, dtype), before * size);

@@ -63,3 +63,10 @@ export function elementCount(shape: readonly number[]): number {
   for (let axis = 0; axis < shape.length; axis++) count *= shape[axis]!;
   return count;
 }
+
+/** Elements from one place to the next along each axis of a contiguous tensor. */
+export function stridesOf(shape: readonly number[]): number[] {
+  const strides = new Array<number>(shape.length).fill(1);
+  for (let axis = shape.length - 2; axis >= 0; axis--) strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
+  return strides;
+}

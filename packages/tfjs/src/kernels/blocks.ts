@@ -1,7 +1,7 @@
 import type { TensorInfo } from "@tensorflow/tfjs-core";
-import { elementCount } from "../elements.js";
+import { elementCount, stridesOf } from "../elements.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
-import { copyOf, pad, slice, stridesOf } from "./moves.js";
+import { copyOf, pad, slice } from "./moves.js";
 
 interface BlockAttributes {
   readonly blockShape: number[];

@@ -1,7 +1,7 @@
 import type { BinaryKind } from "@backplane/core";
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { type DeviceType, elementCount, elementsOf, type HostArray } from "../elements.js";
+import { type DeviceType, elementCount, elementsOf, type HostArray, stridesOf } from "../elements.js";
 import type { Walk } from "./moves.js";
 
 /*
@@ -67,26 +67,16 @@ function walkAlong(from: HostArray, to: HostArray, walk: Walk): void {
       for (let i = 0; i < extent; i++) to[output + i * outputStep] = from[input + i * inputStep]!;
     else for (let i = 0; i < extent; i++) step(axis + 1, input + i * inputStep, output + i * outputStep);
   };
-  const inputSteps = inputStrides ?? contiguous(shape);
-  const outputSteps = outputStrides ?? contiguous(shape);
+  const inputSteps = inputStrides ?? stridesOf(shape);
+  const outputSteps = outputStrides ?? stridesOf(shape);
   step(0, inputOffset, outputOffset);
-}
-
-function contiguous(shape: readonly number[]): readonly number[] {
-  const strides = new Array<number>(shape.length);
-  let step = 1;
-  for (let axis = shape.length - 1; axis >= 0; axis--) {
-    strides[axis] = step;
-    step *= shape[axis]!;
-  }
-  return strides;
 }
 
 /** The elements of a tensor as those of a shape to which it broadcasts, or those that repeat there from end to end. */
 function spread(values: HostArray, from: TensorInfo, shape: readonly number[], count: number): HostArray {
   if (values.length === count || values.length === 1 || isSuffix(from.shape, shape)) return values;
   const all = elementsOf(from.dtype, "The input").array(count);
-  const own = contiguous(from.shape);
+  const own = stridesOf(from.shape);
   const skipped = shape.length - own.length;
   const inputStrides = shape.map((_, axis) =>
     axis < skipped || from.shape[axis - skipped] === 1 ? 0 : own[axis - skipped]!,

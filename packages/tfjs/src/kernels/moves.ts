@@ -1,17 +1,10 @@
 import type { CopyArguments, Operand } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
-import { type DeviceType, deviceType, elementCount, elementsOf } from "../elements.js";
+import { type DeviceType, deviceType, elementCount, elementsOf, stridesOf } from "../elements.js";
 import { fewOf, moveFew } from "./few.js";
 
 /* Elements copied by strides: what most kernels of structure, and many others, are made of. */
-
-/** Elements from one place to the next along each axis of a contiguous tensor. */
-export function stridesOf(shape: readonly number[]): number[] {
-  const strides = new Array<number>(shape.length).fill(1);
-  for (let axis = shape.length - 2; axis >= 0; axis--) strides[axis] = strides[axis + 1]! * shape[axis + 1]!;
-  return strides;
-}
 
 /** Which elements `copyInto` reads and writes. Offsets and strides count elements. */
 export interface Walk {

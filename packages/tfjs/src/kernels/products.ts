@@ -1,7 +1,7 @@
 import type { BatchedGemmArguments, Activation as CoreActivation } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
-import { elementCount } from "../elements.js";
+import { elementCount, stridesOf } from "../elements.js";
 import { binaryKernels } from "./binary.js";
 import {
   type Expression,
@@ -12,7 +12,7 @@ import {
   typed,
 } from "./elementwise.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
-import { copyOf, movedBy, stridesOf, transpose } from "./moves.js";
+import { copyOf, movedBy, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";
 import { elu, leakyRelu, unaryKernels } from "./unary.js";
 

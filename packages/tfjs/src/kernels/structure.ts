@@ -1,9 +1,9 @@
 import { backend_util, slice_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { type DeviceType, elementCount } from "../elements.js";
+import { type DeviceType, elementCount, stridesOf } from "../elements.js";
 import { elementOf } from "./creation.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
-import { concat, copyInto, copyOf, pad, slice, stridesOf, transpose } from "./moves.js";
+import { concat, copyInto, copyOf, pad, slice, transpose } from "./moves.js";
 
 /** As a kernel of numbers, also for complex tensors, whose parts are moved alike. */
 export function forParts<Inputs, Attributes>(

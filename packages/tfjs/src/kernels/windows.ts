@@ -1,9 +1,9 @@
 import type { backend_util, TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { elementCount } from "../elements.js";
+import { elementCount, stridesOf } from "../elements.js";
 import { elementwise } from "./elementwise.js";
 import { compose } from "./kernel.js";
-import { copyOf, pad, stridesOf } from "./moves.js";
+import { copyOf, pad } from "./moves.js";
 
 /*
  * What core has no operations for, over windows of any number of axes: the elements of all windows are copied side by
