@@ -519,6 +519,14 @@ describe("register", () => {
     x.dispose();
   });
 
+  it("makes a range of nothing where no number of steps leads from its start to its end", () => {
+    const before = tf.memory().numBytes;
+    const range = tf.range(0, 5, Number.NaN);
+    assert.deepEqual(range.shape, [0]);
+    assert.equal(tf.memory().numBytes, before);
+    range.dispose();
+  });
+
   it("says what is true of its memory", () => {
     const x = tf.square(tf.tensor1d([1, 2, 3]));
     const memory = tf.memory() as tf.MemoryInfo & { numBytesOnDevice: number };
@@ -542,6 +550,21 @@ describe("register", () => {
     device.destroy();
     await lost;
     assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    await assert.rejects(
+      tf.time(() => {}),
+      { code: "DEVICE_LOST" },
+    );
+    const failing = tf.time(() => {
+      throw new Error("mine");
+    });
+    await assert.rejects(failing, /mine/);
+    // Node.js tells of them before the next turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", note);
+    assert.deepEqual(unhandled, []);
     const report = await registration.use("cpu");
     // That of `unread`, and that of which only a part has not been read.
     assert.equal(report.lost.length, 2);
