@@ -1,45 +1,101 @@
 import { latest } from "./drawings.js";
-import { percent, rate, ratioText, timeText } from "./lines.js";
+import { percent, rate, timeText, twoDigits } from "./lines.js";
 import type { Comparison, Report, Row } from "./result.js";
 
-/** The markers before and after the table in a document. */
+/** The markers before and after the tables in a document. */
 export const tableStart = "<!-- table of results -->";
 export const tableEnd = "<!-- end of table -->";
 
 /** Times that are closer than this, as a share, are told once. */
 const ALIKE = 0.05;
 
+/** Cases whose names end so are compared with other libraries that were measured once. */
+const PEERS = ", peers";
+
+/** The tables, and the operations of each. Everything else is in the last one. */
+const subjects: Readonly<Record<string, readonly string[]>> = {
+  Products: ["gemm", "batchedGemm", "quantizedGemm", "quantize"],
+  "Convolutions and images": [
+    ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient"],
+    ...["pool2d", "pool2dGradient", "resize2d", "resize2dGradient"],
+  ],
+  Attention: ["attention", "attentionGradient", "rope"],
+  "Along an axis": [
+    ...["reduce", "argReduce", "scan", "sort"],
+    ...["softmax", "softmaxGradient", "normalize", "normalizeGradient"],
+  ],
+  "Element by element": ["unary", "binary", "map", "select", "random"],
+  "Moving elements": ["copy", "gather", "scatter"],
+};
+const OTHERS = "Calls and transfers";
+const PEERS_TITLE = "Next to the best other JavaScript library";
+
 /**
- * Returns every row that is not a point of a curve as a Markdown table; unstable ones are marked. Leaves out
- * rows of a case that take as long as the first configuration that was measured.
+ * Returns every row that is not a point of a curve, in Markdown tables by subject; "?" marks unstable ones. Leaves
+ * out configurations by name, and rows of a case that take as long as the first configuration that was measured.
  */
-export function markdownTable(reports: readonly Report[]): string {
+export function markdownTables(reports: readonly Report[], without: readonly string[] = []): string {
   const all = latest(reports).filter(({ curve }) => curve === undefined);
+  const cards = new Map(
+    reports.flatMap(({ rows, devices }) =>
+      rows.map((row) => [row, cardOf(devices?.[row.configuration]?.name)]),
+    ),
+  );
   const firsts = new Map<string, Row>();
   for (const row of all) if (!firsts.has(row.case)) firsts.set(row.case, row);
   const rows = all.filter((row) => {
     const first = firsts.get(row.case)!;
-    return row === first || Math.abs(row.median / first.median - 1) > ALIKE;
+    return (
+      !without.includes(row.configuration) &&
+      (row === first ||
+        cards.get(row) !== cards.get(first) ||
+        Math.abs(row.median / first.median - 1) > ALIKE)
+    );
   });
-  return [
-    "| case | configuration | us | rate | of the floor | ratio | goal |",
-    "| --- | --- | ---: | ---: | ---: | --- | --- |",
-    ...rows.map((row) => tableRow(row, all)),
-  ].join("\n");
+  const titles = [...Object.keys(subjects), OTHERS, PEERS_TITLE];
+  const place = ({ operation }: Row, title: string) => (subjects[title] ?? []).indexOf(operation);
+  return titles
+    .flatMap((title) => {
+      const own = rows.filter((row) => subjectOf(row) === title);
+      own.sort((one, other) => place(one, title) - place(other, title));
+      return own.length === 0 ? [] : [`### ${title}\n\n${table(own, all, cards)}`];
+    })
+    .join("\n\n");
 }
 
-function tableRow(row: Row, rows: readonly Row[]): string {
-  const { comparison, ofFloor, unstable } = row;
-  const cells = [
-    row.case,
-    row.configuration,
-    timeText(row.median),
-    rate(row),
-    ofFloor === undefined ? "" : percent(ofFloor),
-    comparison === undefined ? "" : `${ratioText(plain(comparison, rows))}${unstable ? " (unstable)" : ""}`,
-    comparison === undefined || comparison.atLeast === 0 ? "" : goalText(comparison),
-  ];
-  return `| ${cells.join(" | ")} |`;
+function subjectOf({ case: name, operation }: Row): string {
+  if (name.endsWith(PEERS)) return PEERS_TITLE;
+  return Object.keys(subjects).find((title) => subjects[title]!.includes(operation)) ?? OTHERS;
+}
+
+/** "H100" of "nvidia-h100-80gb-hbm3"; other names as they are. */
+function cardOf(name: string | undefined): string {
+  return /\b[hHbBaAlL]\d{2,3}\b/.exec(name ?? "")?.[0].toUpperCase() ?? name ?? "";
+}
+
+function table(rows: readonly Row[], all: readonly Row[], cards: ReadonlyMap<Row, string>): string {
+  const cells = rows.map((row) => {
+    const { comparison, ofFloor, unstable } = row;
+    return [
+      `${row.case.replace(PEERS, "")}${row.configuration === "default" ? "" : `, \`${row.configuration}\``}`,
+      cards.get(row)!,
+      timeText(row.median),
+      rate(row),
+      ofFloor === undefined ? "" : percent(ofFloor),
+      comparison === undefined ? (unstable ? "?" : "") : ratioText(plain(comparison, all), unstable),
+    ];
+  });
+  const head = ["case", "card", "us", "rate", "of the floor", "times as fast"];
+  const rule = ["---", "---", "---:", "---:", "---:", "---"];
+  // Columns that say nothing are left out.
+  const shown = head.map((_, column) => column !== 4 || cells.some((line) => line[column] !== ""));
+  return [head, rule, ...cells]
+    .map((line) => `| ${line.filter((_, column) => shown[column]).join(" | ")} |`)
+    .join("\n");
+}
+
+function ratioText({ ratio, against }: Comparison, unstable: boolean): string {
+  return `${twoDigits(ratio)}${unstable ? "?" : ""} of ${against}`;
 }
 
 /** Names of cases are long: the one that a case is compared with is its plain form. */
@@ -48,13 +104,9 @@ function plain(comparison: Comparison, rows: readonly Row[]): Comparison {
   return isCase ? { ...comparison, against: "its plain form" } : comparison;
 }
 
-function goalText({ ratio, atLeast }: Comparison): string {
-  return ratio >= atLeast ? `${atLeast}, reached` : `${atLeast}, missed`;
-}
-
-/** Returns the document with another table. Throws if it has no place for one. */
-export function withTable(document: string, table: string): string {
-  return withSection(document, tableStart, tableEnd, table);
+/** Returns the document with other tables. Throws if it has no place for them. */
+export function withTables(document: string, tables: string): string {
+  return withSection(document, tableStart, tableEnd, tables);
 }
 
 /** Returns the document with other text between two of its lines. Throws if it does not have these lines. */

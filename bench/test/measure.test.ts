@@ -6,7 +6,7 @@ import { Anchor } from "#src/anchor.js";
 import type { Case } from "#src/cases/case.js";
 import { add, unary } from "#src/cases/elementwise.js";
 import { gemm } from "#src/cases/gemm.js";
-import { markdownTable, tableEnd, tableStart, withTable } from "#src/markdown.js";
+import { markdownTables, tableEnd, tableStart, withTables } from "#src/markdown.js";
 import { measureCase, type Subject } from "#src/measure.js";
 import type { Report } from "#src/result.js";
 
@@ -134,22 +134,36 @@ describe("measuring a case", () => {
     const test = add(4, 4, false, { goal: { against: "time", microseconds: 1e9, atLeast: 1 } });
     const { rows } = await measureCase(test, [subject], { pace, rounds: 1 });
     const report = { rows } as unknown as Report;
-    const table = markdownTable([report]);
-    expect(table).to.match(/\| binary f32 add 16 \| cpu \| .* of 1000000000 us .* \| 1, reached \|$/);
-    // Another configuration is told only where it takes another time.
+    const tables = markdownTables([report]);
+    expect(tables).to.match(
+      /^### Element by element\n[\s\S]*\| binary f32 add 16, `cpu` \| {2}\| .* of 1000000000 us \|$/,
+    );
+    // Another configuration is told only where it takes another time, and if it is wanted.
     const other = (configuration: string, factor: number) => ({
       ...rows[0]!,
       configuration,
       median: rows[0]!.median * factor,
     });
-    const more = markdownTable([
-      { rows: [rows[0]!, other("alike", 1.04), other("slower", 1.06)] } as unknown as Report,
+    const all = [rows[0]!, other("alike", 1.04), other("slower", 1.06), other("unwanted", 2)];
+    const more = markdownTables([{ rows: all } as unknown as Report], ["unwanted"]);
+    expect(more)
+      .to.include("`slower`")
+      .and.not.to.match(/`alike`|`unwanted`/);
+    // The last report that has a case counts, and its card is named.
+    const card = (name: string, median: number) =>
+      ({ rows: [{ ...rows[0]!, median }], devices: { cpu: { name } } }) as unknown as Report;
+    const two = markdownTables([card("nvidia-h200", 1), card("nvidia-h100-80gb-hbm3", 2)]);
+    expect(two).to.include("| H100 | 2000000 |").and.not.to.include("H200");
+    // What the first configuration took on another card says nothing of this one.
+    const cards = markdownTables([
+      card("nvidia-h200", 1),
+      { rows: [other("alike", 1)] } as unknown as Report,
     ]);
-    expect(more).to.include("| slower |").and.not.to.include("| alike |");
+    expect(cards).to.include("`alike`");
     const document = `before\n${tableStart}\nold\n${tableEnd}\nafter\n`;
-    const filled = withTable(document, table);
-    expect(filled).to.include(table).and.not.to.include("old");
-    expect(withTable(filled, table)).to.equal(filled);
-    expect(() => withTable("none", table)).to.throw("has no lines");
+    const filled = withTables(document, tables);
+    expect(filled).to.include(tables).and.not.to.include("old");
+    expect(withTables(filled, tables)).to.equal(filled);
+    expect(() => withTables("none", tables)).to.throw("has no lines");
   });
 });

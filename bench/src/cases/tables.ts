@@ -108,7 +108,7 @@ function gradients(dtype: "f32" | "f16", headSize: number, microseconds: number,
   return attentionGradient({ dtype, batch: 4, heads: 16, length: 2048, headSize }, { goal });
 }
 
-/** For GPUs: every row of the targets in docs/performance.md. */
+/** For GPUs: every row of the targets in docs/performance/gpu.md. */
 const large: readonly Case[] = [
   gemm(1024, 1024, 1024, torch(0.9)),
   square,

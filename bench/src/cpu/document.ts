@@ -8,6 +8,67 @@ import { blasGoal, ceilingGoal, firstGoal, initGoal, scalingGoal } from "./rows.
 export const cpuStart = "<!-- results next to other libraries -->";
 export const cpuEnd = "<!-- end of results next to other libraries -->";
 
+/**
+ * Returns what readers of a page want to know of some runs, as Markdown: a row for each case, with one thread and then
+ * with more in each cell. Goals, and which operators were called, are in `cpuDocument` and in the raw results.
+ */
+export function cpuTables(reports: readonly CpuReport[]): string {
+  return reports
+    .map((report) => [about(report), casesTable(report), startup(report), reasons(report)])
+    .map((parts) => parts.filter((part) => part !== "").join("\n\n"))
+    .join("\n\n");
+}
+
+function casesTable(report: CpuReport): string {
+  const { rows, peers } = report;
+  const names = peerNames.filter((name) => peers.some((peer) => peer.name === name));
+  const lines = [...new Set(rows.map((row) => row.case))].map((name) => {
+    const own = rows.filter((row) => row.case === name);
+    const cell = (text: (row: CpuRow) => string) => own.map(text).join("; ");
+    return [
+      name,
+      cell(({ ours }) => timeText(ours.median)),
+      rates(own),
+      ...names.map((peer) =>
+        own.some((row) => ratioTo(row, peer) !== "-") ? cell((row) => ratioTo(row, peer)) : "-",
+      ),
+      cell(({ ceiling }) => (ceiling === undefined ? "" : percent(ceiling.ratio))).replace(/^; $/, ""),
+    ];
+  });
+  const head = ["case", "us", "rate", ...names, "of the ceiling"];
+  const width = lines.some((line) => line.at(-1) !== "") ? head.length : head.length - 1;
+  return table(
+    head.slice(0, width),
+    lines.map((line) => line.slice(0, width)),
+  );
+}
+
+/** The rates of one case; the unit stands once if it is the same. */
+function rates(rows: readonly CpuRow[]): string {
+  const texts = rows.map((row) => rate({ ...row, ...row.ours }));
+  const units = new Set(texts.map((text) => text.split(" ")[1]));
+  if (units.size > 1) return texts.join("; ");
+  return `${texts.map((text) => text.split(" ")[0]).join("; ")} ${[...units].join()}`;
+}
+
+function ratioTo(row: CpuRow, name: PeerTimes["name"]): string {
+  const peer = row.peers.find((one) => one.name === name);
+  return peer === undefined ? "-" : ratioText(peer);
+}
+
+function startup({ startup }: CpuReport): string {
+  const times = (part: "init" | "first" | "second") =>
+    startup.map((one) => quantile(one[part], 0.5).toFixed(1)).join("; ");
+  if (startup.length === 0) return "";
+  return `\`init\` took ${times("init")} ms, the first product of 256^3 ${times("first")}, the second ${times("second")}.`;
+}
+
+/** Why libraries are missing, each reason once. */
+function reasons({ missing }: CpuReport): string {
+  const texts = new Set(missing.map(({ name, reason }) => `${name}: ${reason.replaceAll(/\s+/g, " ")}`));
+  return texts.size === 0 ? "" : `"-": ${[...texts].join("; ")}.`;
+}
+
 /** Everything that people want to know of a run, as Markdown. */
 export function cpuDocument(report: CpuReport): string {
   const parts = [

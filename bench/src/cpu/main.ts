@@ -5,7 +5,7 @@ import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
 import { withSection } from "../markdown.js";
 import { bestInstruction } from "./ceiling.js";
-import { cpuDocument, cpuEnd, cpuStart } from "./document.js";
+import { cpuDocument, cpuEnd, cpuStart, cpuTables } from "./document.js";
 import { cpuDrawing } from "./drawing.js";
 import { installPeers } from "./installed.js";
 import { rowLines } from "./lines.js";
@@ -31,14 +31,16 @@ async function main(): Promise<number> {
     return 0;
   }
   const { from, json, svg, into } = options;
-  const report =
-    from === undefined ? await measure(options) : (JSON.parse(readFileSync(from, "utf8")) as CpuReport);
-  console.log(`\n${cpuDocument(report)}`);
-  if (from === undefined) write(json, `${JSON.stringify(report, null, 1)}\n`);
-  if (report.rows.length > 0) write(svg, cpuDrawing(report));
+  const reports =
+    from.length === 0
+      ? [await measure(options)]
+      : from.map((path) => JSON.parse(readFileSync(path, "utf8")) as CpuReport);
+  for (const report of reports) console.log(`\n${cpuDocument(report)}`);
+  if (from.length === 0) write(json, `${JSON.stringify(reports[0], null, 1)}\n`);
+  if (reports[0]!.rows.length > 0) write(svg, cpuDrawing(reports[0]!));
   if (into !== undefined)
-    write(into, withSection(readFileSync(into, "utf8"), cpuStart, cpuEnd, cpuDocument(report)));
-  return report.missing.some(({ name }) => name === "backplane") ? 1 : 0;
+    write(into, withSection(readFileSync(into, "utf8"), cpuStart, cpuEnd, cpuTables(reports)));
+  return reports.some(({ missing }) => missing.some(({ name }) => name === "backplane")) ? 1 : 0;
 }
 
 function write(path: string, content: string): void {

@@ -18,8 +18,9 @@ ${peerLines}
   --milliseconds N   how long one sample lasts at least; default 150
   --json FILE        where everything that was measured goes; default report/cpu.json
   --svg FILE         where the plot goes; default report/cpu.svg
-  --from FILE        measures nothing, but draws what was written before
-  --into FILE        also writes the table into this Markdown file, between its markers
+  --from FILE        measures nothing, but tells and draws what was written before; may be repeated for
+                     --into, while the plot is of the first
+  --into FILE        also writes the tables into this Markdown file, between its markers, without goals
   --list             only the names of the rows
   --help             this text
 
@@ -39,7 +40,8 @@ export interface CpuOptions {
   readonly milliseconds: number;
   readonly json: string;
   readonly svg: string;
-  readonly from: string | undefined;
+  /** Results that were written before; none: measures. */
+  readonly from: readonly string[];
   readonly into: string | undefined;
   readonly list: boolean;
   readonly help: boolean;
@@ -59,7 +61,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
       milliseconds: { type: "string", default: "150" },
       json: { type: "string", default: "report/cpu.json" },
       svg: { type: "string", default: "report/cpu.svg" },
-      from: { type: "string" },
+      from: { type: "string", multiple: true, default: [] },
       into: { type: "string" },
       list: { type: "boolean", default: false },
       help: { type: "boolean", default: false },

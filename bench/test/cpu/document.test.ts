@@ -1,7 +1,7 @@
 import { expect } from "chai";
 import { gemm } from "#src/cases/gemm.js";
 import { readback } from "#src/cases/overheads.js";
-import { cpuDocument, cpuEnd, cpuStart } from "#src/cpu/document.js";
+import { cpuDocument, cpuEnd, cpuStart, cpuTables } from "#src/cpu/document.js";
 import { cpuDrawing } from "#src/cpu/drawing.js";
 import { help, parseCpuOptions } from "#src/cpu/options.js";
 import { peerNames } from "#src/cpu/peer.js";
@@ -85,8 +85,17 @@ describe("what is told of peers", () => {
     ]);
   });
 
-  it("stands between two lines of a document", () => {
-    const filled = withSection(`a\n${cpuStart}\nold\n${cpuEnd}\nb\n`, cpuStart, cpuEnd, cpuDocument(report));
+  it("is shorter for a page, and stands between two of its lines", () => {
+    const tables = cpuTables([report, { ...report, rows: [], startup: [], missing: [] }]);
+    expect(tables.split("\n")).to.include.members([
+      "| case | us | rate | jax-js | of the ceiling |",
+      "| gemm f32 512 x 512 x 512 | 1000000; 1000000 | 2.0; 2.0 GFLOP/s | 1.35; 2.00? | 93%; 93% |",
+      "`init` took 49.0 ms, the first product of 256^3 6.0, the second 1.0.",
+      '"-": tfjs-backend-wasm: does not start: it is gone; onnxruntime-node: wrong.',
+    ]);
+    expect(tables).to.not.match(/reached|missed/);
+    expect(tables.match(/2026-11-22, Node.js 26.0.0/g)).to.have.length(2);
+    const filled = withSection(`a\n${cpuStart}\nold\n${cpuEnd}\nb\n`, cpuStart, cpuEnd, tables);
     expect(filled).to.include(lines[0]).and.not.to.include("old");
   });
 

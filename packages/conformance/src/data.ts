@@ -1,4 +1,10 @@
-import { type FloatType, float16FromBits, float16ToBits } from "@backplane/core";
+import {
+  elementTypes,
+  type FloatType,
+  float16FromBits,
+  float16ToBits,
+  type IntegerType,
+} from "@backplane/core";
 import { floatFormats, storages } from "./elements.js";
 
 /**
@@ -98,4 +104,28 @@ export function exactLimit(terms: number, factor: number, dtype: FloatType): num
     Math.sqrt((floatFormats[dtype].exactUpTo - 1) / (Math.max(terms, 1) * Math.max(factor, 1))),
   );
   return Math.min(Math.max(limit, 1), 512);
+}
+
+/** Returns numbers of all sizes: floats that are `wide`, or any integers of the type. */
+export function drawOfAllSizes(
+  dtype: FloatType | IntegerType,
+  count: number,
+  seed: number,
+): Float64Array<ArrayBuffer> {
+  const { range } = elementTypes[dtype];
+  if (range === undefined) return draw("wide", count, seed, dtype as FloatType);
+  const [least, most] = range;
+  const next = random(seed);
+  return new Float64Array(count).map(() => Math.floor(least + next() * (most - least + 1)));
+}
+
+/** Numbers from the least to the largest, next to which lie others. */
+export function extremesOf(dtype: FloatType | IntegerType): readonly number[] {
+  const { range } = elementTypes[dtype];
+  if (range === undefined) {
+    const { largest } = floatFormats[dtype as FloatType];
+    return [-largest, -1, -0, 0, 0.5, largest];
+  }
+  const [least, most] = range;
+  return [least, least + 1, 0, 1, 2 ** 24, 2 ** 24 + 1, most - 1, most];
 }

@@ -5,16 +5,17 @@ import {
   checkFill,
   fillPattern,
   hostBytes,
-  locate,
+  TableBinder,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import type { BackendDriver, DriverDescription, DriverRecording, Kernel, PoolStatistics } from "./driver.js";
-import { type DType, dtypeBytes, dtypes } from "./dtype.js";
+import { type DType, dtypes } from "./dtype.js";
 import { type Entry, innerHandle } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, type DeviceSlice, HandleTable, type Operand } from "./handles.js";
+import { LateFaults } from "./late-faults.js";
 import { Listeners } from "./listeners.js";
 import { Checks } from "./ops/checks.js";
 import { Declared, defineMethods } from "./ops/define-methods.js";
@@ -105,7 +106,10 @@ const MOVE = "copyBetween";
 
 const noPool: PoolStatistics = { pooledBytes: 0, poolHits: 0, poolMisses: 0 };
 
-/** `defineMethods` gives a class derived from this one the methods of operations. */
+/**
+ * `defineMethods` gives a class derived from this one the methods of operations. The class is long because every call depends on
+ * the same few fields: whether the backend is open, is recording, and on which device.
+ */
 export class CreatedBackend<Memory>
   extends Declared
   implements DriverBackend<Memory>, RunsThrough, MovesDirectly
@@ -117,11 +121,17 @@ export class CreatedBackend<Memory>
   readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
     takesScalar(this.#operations[operation as OperationName], argument),
   );
+  /** The binders of calls that no kernel carries out. */
+  readonly #transfers = {
+    copyHtoD: this.#binder("copyHtoD"),
+    copyDtoH: this.#binder("copyDtoH"),
+    copyDtoHSync: this.#binder("copyDtoHSync"),
+    copyDtoD: this.#binder("copyDtoD"),
+    fill: this.#binder("fill"),
+  };
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
-  readonly #errorListeners = new Listeners<BackendError>("onError");
-  /** For each promise that waits for the device: the function that ends the wait. */
-  readonly #waiting = new Set<(error: BackendError) => void>();
+  readonly #faults = new LateFaults();
   /** `recording`: open, and calls go to `#collected`. */
   #state: BackendState | "recording" = "new";
   #collected: Collected = () => {};
@@ -133,8 +143,6 @@ export class CreatedBackend<Memory>
   #session: symbol | undefined;
   #capabilities: Capabilities | undefined;
   #loss: BackendError | undefined;
-  /** The first fault that no call has reported yet. */
-  #fault: BackendError | undefined;
   #liveBytes = 0;
   #peakBytes = 0;
 
@@ -184,7 +192,7 @@ export class CreatedBackend<Memory>
         if (this.#session === session) this.#onLoss(reason);
       },
       error: (error) => {
-        if (this.#session === session) this.#onFault(error);
+        if (this.#session === session) this.#faults.report(error);
       },
     });
     this.#isDriverOpen = true;
@@ -229,7 +237,7 @@ export class CreatedBackend<Memory>
 
   async synchronize(): Promise<void> {
     this.assertOpen("synchronize");
-    await this.#settle("synchronize", () => this.#driver.synchronize());
+    await this.#faults.settle("synchronize", () => this.#driver.synchronize());
   }
 
   dispose(): Promise<void> {
@@ -243,7 +251,7 @@ export class CreatedBackend<Memory>
     this.#session = undefined;
     this.#table.clear();
     this.#liveBytes = 0;
-    this.#interruptWaiting(this.#unusable("dispose"));
+    this.#faults.interrupt(this.#unusable("dispose"));
     // Wait for an init() under way, so that what it opens is closed again.
     await opened?.catch(() => {});
     if (!this.#isDriverOpen) return;
@@ -263,7 +271,7 @@ export class CreatedBackend<Memory>
   }
 
   onError(listener: (error: BackendError) => void): () => void {
-    return this.#errorListeners.add(listener);
+    return this.#faults.listeners.add(listener);
   }
 
   supports(given: OperationName | Operation, question: Question = {}): boolean {
@@ -370,7 +378,7 @@ export class CreatedBackend<Memory>
       this.#call(MOVE, () => this.#driver.write(memory, byteOffset, source));
     else
       await this.#moving(allocation, () =>
-        this.#settle(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
+        this.#faults.settle(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
       );
   }
 
@@ -390,7 +398,7 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, 1);
+    const region = this.#transfers.copyHtoD.region("destination", destination, bytes.byteLength, "u8");
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -399,8 +407,8 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = this.#region("copyDtoH", "source", source, byteLength, 1);
-    await this.#settle("copyDtoH", async () => {
+    const region = this.#transfers.copyDtoH.region("source", source, byteLength, "u8");
+    await this.#faults.settle("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
         await this.#driver.read(bytes, region.memory, region.byteOffset);
@@ -420,7 +428,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#region("copyDtoHSync", "source", source, bytes.byteLength, 1);
+    const region = this.#transfers.copyDtoHSync.region("source", source, bytes.byteLength, "u8");
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -428,7 +436,7 @@ export class CreatedBackend<Memory>
       failure = toBackendError(error, "DEVICE_ERROR", "copyDtoHSync");
     }
     // As after an awaited promise: an earlier fault explains the failure, or spoils the success.
-    this.#throwFault();
+    this.#faults.throwFirst();
     if (failure !== undefined) throw failure;
   }
 
@@ -446,8 +454,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#region(operation, "destination", destination, bytes, 1);
-    const from = this.#region(operation, "source", source, bytes, 1);
+    const to = this.#transfers.copyDtoD.region("destination", destination, bytes, "u8");
+    const from = this.#transfers.copyDtoD.region("source", source, bytes, "u8");
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -465,9 +473,8 @@ export class CreatedBackend<Memory>
   #prepareFill(destination: Operand, value: number, count: number, dtype: DType): Prepared {
     const operation = "fill";
     checkFill(value, count, dtype);
-    const elementBytes = dtypeBytes[dtype];
     const pattern = fillPattern(value, dtype);
-    const region = this.#region(operation, "destination", destination, count * elementBytes, elementBytes);
+    const region = this.#transfers.fill.region("destination", destination, count, dtype);
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -650,38 +657,22 @@ export class CreatedBackend<Memory>
 
   /** `handles`: the table of the handles, if it is not that of this backend. */
   #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
+    const own = new TableBinder(this.#table, operation);
+    const others = handles && new TableBinder(handles, operation);
     return {
-      region: (argument, operand, elements, dtype, before = 0) => {
-        const size = dtypeBytes[dtype];
-        const [length, skipped] = [elements * size, before * size];
-        if (handles === undefined) return this.#region(operation, argument, operand, length, size, skipped);
-        const place = locate(handles, operation, argument, operand, length, size, skipped);
-        const handle = innerHandle(place.entry, operation, argument);
-        const { memory } = this.#table.get(handle, operation, argument);
-        return { memory: memory as Memory, byteOffset: place.byteOffset, byteLength: length };
+      region: (argument, operand, elements, dtype, before) => {
+        if (others === undefined) {
+          const found = own.region(argument, operand, elements, dtype, before);
+          // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
+          const memory = found.memory.memory as Memory;
+          return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
+        }
+        const found = others.region(argument, operand, elements, dtype, before);
+        const handle = innerHandle(found.memory, operation, argument);
+        const memory = this.#table.get(handle, operation, argument).memory as Memory;
+        return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
       },
     };
-  }
-
-  #region(
-    operation: string,
-    argument: string,
-    operand: Operand,
-    byteLength: number,
-    alignment: number,
-    before = 0,
-  ): Region<Memory> {
-    const { entry, byteOffset } = locate(
-      this.#table,
-      operation,
-      argument,
-      operand,
-      byteLength,
-      alignment,
-      before,
-    );
-    // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
-    return { memory: entry.memory as Memory, byteOffset, byteLength };
   }
 
   // Faults
@@ -694,46 +685,6 @@ export class CreatedBackend<Memory>
     }
   }
 
-  /**
-   * Waits for `work`, unless the device is lost or disposed of first. Then throws an unreported fault if
-   * there is one.
-   */
-  async #settle(operation: string, work: () => Promise<void>): Promise<void> {
-    let interruption: BackendError | undefined;
-    let interrupt: (error: BackendError) => void = () => {};
-    const interrupted = new Promise<void>((resolve) => {
-      interrupt = (error) => {
-        interruption = error;
-        resolve();
-      };
-    });
-    this.#waiting.add(interrupt);
-    let failure: BackendError | undefined;
-    try {
-      await Promise.race([work(), interrupted]);
-    } catch (error) {
-      failure = toBackendError(error, "DEVICE_ERROR", operation);
-    } finally {
-      this.#waiting.delete(interrupt);
-    }
-    if (interruption !== undefined) throw interruption;
-    // An earlier fault explains the failure, or spoils the success.
-    this.#throwFault();
-    if (failure !== undefined) throw failure;
-  }
-
-  /** Throws the fault that no call has reported yet, if there is one. */
-  #throwFault(): void {
-    const fault = this.#fault;
-    this.#fault = undefined;
-    if (fault !== undefined) throw fault;
-  }
-
-  #interruptWaiting(error: BackendError): void {
-    for (const interrupt of this.#waiting) interrupt(error);
-    this.#waiting.clear();
-  }
-
   #onLoss(reason: string): void {
     this.#state = "lost";
     this.#session = undefined;
@@ -742,14 +693,9 @@ export class CreatedBackend<Memory>
     // The allocations are gone with the device, so a fault of earlier work no longer matters.
     this.#table.lose();
     this.#liveBytes = 0;
-    this.#fault = undefined;
-    this.#interruptWaiting(this.#loss);
+    this.#faults.forget();
+    this.#faults.interrupt(this.#loss);
     this.#lostListeners.emit(this.#loss);
-  }
-
-  #onFault(error: BackendError): void {
-    this.#fault ??= error;
-    this.#errorListeners.emit(error);
   }
 
   assertOpen(operation: string): void {

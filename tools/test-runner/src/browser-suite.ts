@@ -1,7 +1,7 @@
 import { format } from "node:util";
 import { reporters } from "mocha";
 import type { Browser } from "playwright-core";
-import { brokenDown, type Outcome, sum, unlessEmpty } from "./outcome.js";
+import { brokenDown, failureLine, type Outcome, sum, unlessEmpty } from "./outcome.js";
 import { type PageFailure, type PageMessage, TELL_RUNNER } from "./page-messages.js";
 import { type FinishedTest, sourceOf, TestLines } from "./test-times.js";
 import { workspaceRoot } from "./workspace.js";
@@ -99,7 +99,7 @@ function outcomeOf(entry: string, entryRun: EntryRun, options: BrowserSuiteOptio
   const ran: Outcome = {
     passed: passedOf(entryRun),
     failed: failures.length,
-    failures: failures.map((failure) => failure.titlePath.join(" > ")),
+    failures: failures.map(({ titlePath, message }) => failureLine(titlePath, message)),
     times: tests.map(({ titlePath, milliseconds }) => ({ file, title: titlePath.join(" > "), milliseconds })),
   };
   if (breakdown === undefined) return unlessEmpty(entry, ran, options.grep);

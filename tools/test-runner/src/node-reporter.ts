@@ -1,5 +1,5 @@
 import { type Runner, reporters } from "mocha";
-import type { Outcome } from "./outcome.js";
+import { failureLine, type Outcome } from "./outcome.js";
 import { type FinishedTest, sourceOf, TestLines, type TestTime } from "./test-times.js";
 import { workspaceRoot } from "./workspace.js";
 
@@ -27,7 +27,9 @@ export default class NodeReporter extends reporters.Base {
     runner.on("hook end", note("hook"));
     runner.once("end", () => {
       this.epilogue();
-      const failures = this.failures.map((test) => test.titlePath().join(" > "));
+      const failures = this.failures.map((test) =>
+        failureLine(test.titlePath(), String(test.err?.message ?? "")),
+      );
       const outcome: Outcome = { passed: this.stats.passes, failed: this.stats.failures, failures, times };
       process.send?.(outcome);
     });

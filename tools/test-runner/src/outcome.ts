@@ -4,7 +4,7 @@ import type { TestTime } from "./test-times.js";
 export interface Outcome {
   readonly passed: number;
   readonly failed: number;
-  /** One title for each failure, for the list at the end of the run. */
+  /** A line for each failure, for the list at the end of the run. */
   readonly failures: readonly string[];
   readonly times: readonly TestTime[];
 }
@@ -13,6 +13,11 @@ export const NOTHING: Outcome = { passed: 0, failed: 0, failures: [], times: [] 
 
 export function brokenDown(what: string): Outcome {
   return { passed: 0, failed: 1, failures: [what], times: [] };
+}
+
+/** A failed test, with the beginning of what it said: where the output of a run is cut, its end may be all there is. */
+export function failureLine(titlePath: readonly string[], message: string): string {
+  return `${titlePath.join(" > ")}: ${message.trim().split("\n", 1)[0]!.slice(0, 300)}`;
 }
 
 export function sum(outcomes: readonly Outcome[]): Outcome {

@@ -1,5 +1,6 @@
 import fc, { type Arbitrary } from "fast-check";
 import { type Distribution, distributions } from "../data.js";
+import { product } from "../kit/shapes.js";
 import type { Placement } from "../workspace.js";
 
 /** Extents at which kernels change: the smallest, primes, and one less and one more than tiles. */
@@ -22,6 +23,21 @@ export function extent(largest = 257): Arbitrary<number> {
 /** An extent that may also be 0. */
 export function extentOrZero(largest = 257): Arbitrary<number> {
   return fc.oneof({ arbitrary: extent(largest), weight: 9 }, { arbitrary: fc.constant(0), weight: 1 });
+}
+
+/** Shapes of 1 to `axes` axes with at most `elements` elements, most of them from small extents. */
+export function shapesUpTo(elements: number, axes = 4): Arbitrary<readonly number[]> {
+  return fc
+    .array(fc.oneof(extent(9), extent(33), extent()), { minLength: 1, maxLength: axes })
+    .filter((extents) => product(extents) <= elements);
+}
+
+/** An axis of a shape, counted from the first or the last. Null, once in five: not given. */
+export function axisOf({ length }: readonly number[]): Arbitrary<number | null> {
+  return fc.oneof(
+    { weight: 4, arbitrary: fc.integer({ min: -length, max: length - 1 }) },
+    { weight: 1, arbitrary: fc.constant(null) },
+  );
 }
 
 /** Seeds change the data but do not make a case any simpler. */
@@ -61,3 +77,6 @@ export const oddPlacement: Arbitrary<Placement> = fc.record({
 
 /** For fixed cases: plain, but not at the start; vectors of 16 bytes fit the first three operands. */
 export const fixedPlacement: Placement = { before: [8, 0, 64, 1], shared: false };
+
+/** Every operand where vectors of 16 bytes may be loaded. */
+export const alignedPlacement: Placement = { before: [8], shared: false };

@@ -53,6 +53,12 @@ export function throughEnd(region: Place, dtype: DType): Place {
   return { ...region, byteLength: rest - (rest % dtypeBytes[dtype]) };
 }
 
+/** Writes zeros behind a region, up to the next multiple of so many bytes from its start. */
+export function storeWholeVectors({ memory, byteOffset, byteLength }: Place, vectorBytes: number): void {
+  const end = byteOffset + Math.ceil(byteLength / vectorBytes) * vectorBytes;
+  memory.fill(0, byteOffset + byteLength, end);
+}
+
 /** Keeps `bits` explicit bits of the fraction: 10 for TF32 and f16. */
 export function truncate(value: number, bits: number): number {
   if (value === 0 || !Number.isFinite(value)) return value;

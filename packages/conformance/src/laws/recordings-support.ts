@@ -1,4 +1,5 @@
-import { BackendRegistry, type ComputeBackend, SwitchableBackend } from "@backplane/core";
+import { BackendRegistry, type ComputeBackend, type Operand, SwitchableBackend } from "@backplane/core";
+import { bytesOf, check } from "../kit/checks.js";
 import type { Law, LawContext } from "../law.js";
 import { settled } from "../patience.js";
 import { createReferenceBackend } from "../reference.js";
@@ -25,4 +26,26 @@ export async function openSwitchable({ unopened }: LawContext, times = 2): Promi
   const backend = new SwitchableBackend(registry, "subject");
   await settled(backend.init(), "init");
   return backend;
+}
+
+export async function integersAt(
+  backend: ComputeBackend,
+  place: Operand,
+  count: number,
+): Promise<Int32Array> {
+  return new Int32Array((await bytesOf(backend, place, 4 * count)).buffer);
+}
+
+/** Checks the integers at a place; `what` is for the error. */
+export async function holds(
+  backend: ComputeBackend,
+  place: Operand,
+  expected: readonly number[],
+  what: string,
+): Promise<void> {
+  const got = [...(await integersAt(backend, place, expected.length))];
+  check(
+    got.every((value, i) => value === expected[i]),
+    `${what}: got ${got.join(", ")}, expected ${expected.join(", ")}`,
+  );
 }

@@ -1,26 +1,9 @@
-import {
-  type ComputeBackend,
-  type DeviceHandle,
-  type DType,
-  type Operand,
-  operationNames,
-} from "@backplane/core";
+import type { ComputeBackend, DeviceHandle, Operand } from "@backplane/core";
 import { bytesOf, check, pattern, refuses, rejects, sameBytes, withAllocations } from "../kit/checks.js";
 import type { Law } from "../law.js";
-import { settled } from "../patience.js";
-import { operandSize } from "./bench.js";
-import {
-  invoke,
-  mediumCalls,
-  operandBytes,
-  operandType,
-  smallCalls,
-  supportedTypes,
-  type TestCall,
-  unlessSupported,
-} from "./calls.js";
-import { lose } from "./loss-support.js";
-import { recordingLaw as law, openSwitchable, withoutRecord } from "./recordings-support.js";
+import { noMemoryLeftLaw, recordedOperationLaws } from "./recordings-of-operations.js";
+import { lostRecordingLaws, swappedRecordingLaw } from "./recordings-on-devices.js";
+import { holds, integersAt, recordingLaw as law } from "./recordings-support.js";
 
 /** Integers that wrap: exact on every backend. */
 function canAdd(backend: ComputeBackend): boolean {
@@ -31,113 +14,6 @@ function canAdd(backend: ComputeBackend): boolean {
 function addTo(backend: ComputeBackend, place: Operand, count: number, scalar: number): void {
   backend.binary({ kind: "add", dtype: "i32", n: count, a: place, b: { scalar }, output: place });
 }
-
-async function integersAt(backend: ComputeBackend, place: Operand, count: number): Promise<Int32Array> {
-  return new Int32Array((await bytesOf(backend, place, 4 * count)).buffer);
-}
-
-async function holds(
-  backend: ComputeBackend,
-  place: Operand,
-  expected: readonly number[],
-  what: string,
-): Promise<void> {
-  const got = [...(await integersAt(backend, place, expected.length))];
-  check(
-    got.every((value, i) => value === expected[i]),
-    `${what}: got ${got.join(", ")}, expected ${expected.join(", ")}`,
-  );
-}
-
-/** The operands of a call, each in an allocation of its own. */
-type Places = Readonly<Record<string, DeviceHandle>>;
-
-function allocated(backend: ComputeBackend, call: TestCall, dtype: DType): Places {
-  return Object.fromEntries(
-    Object.keys(call.operands).map((name) => [name, backend.alloc(operandSize(call, dtype, name))]),
-  );
-}
-
-function write(backend: ComputeBackend, call: TestCall, dtype: DType, places: Places, round: number): void {
-  for (const [index, [name, count]] of Object.entries(call.operands).entries())
-    backend.copyHtoD(places[name]!, operandBytes(count, index + round, operandType(call, dtype, name)));
-}
-
-/** Memory of somebody else, such as a pool would lend that had got back what a recording still needs. */
-function bystanders(backend: ComputeBackend): { readonly size: number; readonly handle: DeviceHandle }[] {
-  return [256, 4096, 4096, 65536, 2 ** 20].map((size) => {
-    const handle = backend.alloc(size, { zero: false });
-    backend.fill(handle, 0xc3, size, "u8");
-    return { size, handle };
-  });
-}
-
-/** The call made by a recording in several rounds, some of them on other operands. */
-async function sameAsOneByOne(
-  backend: ComputeBackend,
-  call: TestCall,
-  dtype: DType,
-  roundCount: number,
-  what: string,
-): Promise<void> {
-  const names = Object.keys(call.operands);
-  const [first, second] = [allocated(backend, call, dtype), allocated(backend, call, dtype)];
-  const contents = async (places: Places) =>
-    Promise.all(names.map((name) => bytesOf(backend, places[name]!, operandSize(call, dtype, name))));
-  const step = backend.record(() => invoke(backend, call, dtype, first));
-  const others = bystanders(backend);
-  try {
-    const rounds = [second, first, first, second, first].slice(0, roundCount);
-    for (const [round, places] of rounds.entries()) {
-      write(backend, call, dtype, places, round);
-      invoke(backend, call, dtype, places);
-      const expected = await contents(places);
-      write(backend, call, dtype, places, round);
-      const operands = new Map(names.map((name) => [first[name]!, places[name]!]));
-      step.run(places === first ? undefined : { operands });
-      const got = await contents(places);
-      for (const [i, name] of names.entries())
-        sameBytes(got[i]!, expected[i]!, `${what}: ${name} after run ${round}`);
-    }
-    for (const { size, handle } of others)
-      sameBytes(
-        await bytesOf(backend, handle, size),
-        new Uint8Array(size).fill(0xc3),
-        `${what}: memory of others after it`,
-      );
-  } finally {
-    step.dispose();
-    for (const { handle } of others) backend.free(handle);
-    for (const handle of [...Object.values(first), ...Object.values(second)]) backend.free(handle);
-  }
-}
-
-const callOf = { small: smallCalls, medium: mediumCalls };
-
-const operationLaws: readonly Law[] = operationNames.map((operation) => ({
-  ...law(`${operation}: does the same as its plain call, also on other operands`, async (context) => {
-    const { backend, forEach } = context;
-    const cases = (["small", "medium"] as const).flatMap((size) => {
-      // What a recording keeps of a call does not depend on the element type.
-      const dtypes = supportedTypes(backend, callOf[size][operation]).slice(0, 1);
-      return dtypes.map((dtype) => ({ size, dtype }));
-    });
-    const tryOne = ({ size, dtype }: (typeof cases)[number]) => {
-      const rounds = size === "small" ? 5 : 2;
-      return sameAsOneByOne(
-        backend,
-        callOf[size][operation],
-        dtype,
-        rounds,
-        `${operation} ${dtype}, ${size}`,
-      );
-    };
-    await forEach(cases, tryOne, { quick: 1 });
-  }),
-  operation,
-  exempt: (capabilities, backend) =>
-    withoutRecord(capabilities, backend) ?? unlessSupported(smallCalls[operation])(capabilities, backend),
-}));
 
 const nothingYet = law(
   "recording carries nothing out, and takes its arguments at the call",
@@ -455,45 +331,6 @@ const many = law(
   },
 );
 
-/** Kernels may have memory of their own, which a recording has to keep and to give back. */
-const nothingLeft: Law = {
-  ...law("recordings give back what they held", async ({ fresh }) => {
-    const backend = await fresh();
-    const call = mediumCalls.gemm;
-    const [dtype] = supportedTypes(backend, call);
-    if (dtype === undefined) return;
-    const places = allocated(backend, call, dtype);
-    write(backend, call, dtype, places, 0);
-    const reserved = async () => {
-      await settled(backend.synchronize(), "synchronize");
-      return backend.memory().reservedBytes;
-    };
-    const round = () => {
-      const step = backend.record(() => {
-        for (let i = 0; i < 4; i++) invoke(backend, call, dtype, places);
-      });
-      step.run();
-      step.run();
-      step.dispose();
-    };
-    for (let i = 0; i < 3; i++) round();
-    // Memory that is kept grows each time. What a backend sets up for its own use once it is busy, such as a ring for
-    // uploads, is no such memory, and when that happens depends on the machine.
-    const sizes = [await reserved()];
-    for (let batch = 0; batch < 3; batch++) {
-      for (let i = 0; i < 40; i++) round();
-      sizes.push(await reserved());
-      if (sizes.at(-1)! <= 1.25 * sizes.at(-2)! + 2 ** 20) break;
-    }
-    check(
-      sizes.at(-1)! <= 1.25 * sizes.at(-2)! + 2 ** 20,
-      `${sizes.join(", ")} bytes are reserved, with 40 more recordings made and disposed of from one number to the next`,
-    );
-    for (const handle of Object.values(places)) backend.free(handle);
-  }),
-  operation: "gemm",
-};
-
 const freshZeros = law(
   "memory that reads as zeros does so though a recording was made on it",
   async ({ backend }) => {
@@ -517,117 +354,6 @@ const freshZeros = law(
   },
 );
 
-const swapped = law("a recording goes on after a swap, and during one", async (context) => {
-  const backend = await openSwitchable(context);
-  try {
-    const [a, b, other] = [backend.alloc(16), backend.alloc(16), backend.alloc(100_000)];
-    backend.copyHtoD(a, Int32Array.of(1, 2, 3, 4));
-    const step = backend.record(
-      (vary: (part: (values: { readonly first: number }) => void) => void) => {
-        backend.copyDtoD(b, a, 16);
-        vary(({ first }) => backend.fill({ handle: b, byteOffset: 4 * first }, 50 + first, 1, "i32"));
-        backend.copyDtoD(a, { handle: b, byteOffset: 4 }, 12);
-      },
-      { first: 0 },
-    );
-    let host = [1, 2, 3, 4];
-    const onHost = (first = 0) => {
-      const copy = host.map((value, i) => (i === first ? 50 + first : value));
-      host = [...copy.slice(1), host[3]!];
-    };
-    for (const to of ["reference", "subject", "reference"]) {
-      step.run();
-      onHost();
-      const swap = backend.use(to);
-      // At some of these the allocations are being moved.
-      for (let turn = 0; turn < 40; turn++) {
-        step.run({ values: { first: turn % 4 } });
-        onHost(turn % 4);
-        await undefined;
-      }
-      await settled(swap, "use");
-      await holds(backend, a, host, `after the swap to ${to}`);
-      step.run({ values: { first: 3 } });
-      onHost(3);
-      await holds(backend, a, host, `after a run on ${to}`);
-      backend.copyHtoD(other, Int32Array.of(9, 8, 7, 6));
-      step.run({ operands: new Map([[a, other]]) });
-      await holds(backend, other, [8, 7, 6, 6], `other operands on ${to}`);
-      await holds(backend, a, host, "operands that were replaced");
-    }
-    backend.free(other);
-    step.run();
-    backend.free(b);
-    refuses("INVALID_HANDLE", "a run after a free", () => step.run());
-    step.dispose();
-    refuses("DISPOSED", "a run after dispose", () => step.run());
-  } finally {
-    await settled(backend.dispose(), "dispose");
-  }
-});
-
-const lost: Law = {
-  ...law("a lost device takes its recordings along", async (context) => {
-    const backend = await context.fresh();
-    const a = backend.alloc(16);
-    const step = backend.record(() => backend.fill(a, 3, 4, "i32"));
-    const empty = backend.record(() => {});
-    step.run();
-    await lose(context, backend);
-    refuses("DEVICE_LOST", "a run after the loss", () => step.run());
-    refuses("DEVICE_LOST", "record after the loss", () => backend.record(() => {}));
-    await settled(backend.init(), "init");
-    refuses("INVALID_HANDLE", "a run on the fresh device", () => step.run());
-    empty.run();
-    const fresh = backend.alloc(16);
-    refuses("INVALID_HANDLE", "a run with another operand on the fresh device", () =>
-      step.run({ operands: new Map([[a, fresh]]) }),
-    );
-    using again = backend.record(() => backend.fill(fresh, 4, 4, "i32"));
-    again.run();
-    await holds(backend, fresh, [4, 4, 4, 4], "a recording on the fresh device");
-    step.dispose();
-    empty.dispose();
-    await settled(backend.dispose(), "dispose");
-    refuses("DISPOSED", "a run after dispose of the backend", () => again.run());
-  }),
-  needsLoss: true,
-};
-
-const lostContents: Law = {
-  ...law("after a loss a switchable backend runs a recording that writes what was lost", async (context) => {
-    const backend = await openSwitchable(context);
-    try {
-      const [a, b] = [backend.alloc(16), backend.alloc(16)];
-      using whole = backend.record(() => {
-        backend.fill(a, 3, 4, "i32");
-        backend.copyDtoD({ handle: a, byteOffset: 4 }, a, 4);
-      });
-      using needy = backend.record(() => {
-        backend.fill(a, 5, 4, "i32");
-        backend.copyDtoD(a, b, 16);
-      });
-      whole.run();
-      needy.run();
-      await lose(context, backend.inner);
-      refuses("DEVICE_LOST", "a run after the loss", () => whole.run());
-      await settled(backend.use("reference"), "use");
-      refuses("DEVICE_LOST", "a run that reads what was lost", () => needy.run());
-      await rejects("DEVICE_LOST", "a read after a run that was refused", () =>
-        backend.copyDtoH(new Uint8Array(4), a),
-      );
-      whole.run();
-      await holds(backend, a, [3, 3, 3, 3], "what the recording wrote anew");
-      backend.fill(b, 6, 4, "i32");
-      needy.run();
-      await holds(backend, a, [6, 6, 6, 6], "after all contents are there again");
-    } finally {
-      await settled(backend.dispose(), "dispose");
-    }
-  }),
-  needsLoss: true,
-};
-
 /** Reads of what is written later, and writes of what is being read. */
 const reads = law("a read sees the runs before it and none after it", async ({ backend }) => {
   await withAllocations(backend, [1024, 1024], async (a, b) => {
@@ -648,7 +374,7 @@ const reads = law("a read sees the runs before it and none after it", async ({ b
 });
 
 export const recordingLaws: readonly Law[] = [
-  ...operationLaws,
+  ...recordedOperationLaws,
   nothingYet,
   inOrder,
   reads,
@@ -658,9 +384,8 @@ export const recordingLaws: readonly Law[] = [
   disposed,
   refusals,
   many,
-  nothingLeft,
+  noMemoryLeftLaw,
   freshZeros,
-  swapped,
-  lost,
-  lostContents,
+  swappedRecordingLaw,
+  ...lostRecordingLaws,
 ];

@@ -1,22 +1,8 @@
 import { mutants } from "../mutants/index.js";
 import { byId, element } from "./elements.js";
-import { choices, parametersFor, type Settings, type Source } from "./settings.js";
+import { choices, lists, parametersFor, type Settings, type Source, texts } from "./settings.js";
 
-const single = [
-  "source",
-  "backend",
-  "export",
-  "config",
-  "mutant",
-  "mode",
-  "seed",
-  "grade",
-  "runs",
-  "time-budget",
-  "law",
-  "replay",
-] as const;
-const several = ["ops", "dtype"] as const;
+const single = ["source", "backend", ...texts] as const;
 
 /** The form of `index.html`. */
 export class Form {
@@ -27,13 +13,13 @@ export class Form {
     for (const name of ["mode", "grade"] as const)
       this.#field(name).append(...choices[name].map((value) => element("option", { value }, value)));
     this.#field("mutant").append(...mutants.map(({ name }) => element("option", { value: name }, name)));
-    for (const name of several)
+    for (const name of lists)
       for (const value of choices[name])
         byId(name).append(
           element("label", {}, element("input", { type: "checkbox", name, value }), ` ${value}`),
         );
     for (const name of single) if (settings[name] !== "") this.#field(name).value = settings[name];
-    for (const name of several)
+    for (const name of lists)
       for (const box of this.#boxes(name)) box.checked = settings[name].includes(box.value);
     const { grade, runs, law, replay, dtype, config } = settings;
     const filled = [settings.export, config, runs, settings["time-budget"], law, replay, ...dtype];
@@ -50,12 +36,12 @@ export class Form {
   }
 
   get settings(): Settings {
-    const texts = single.map((name) => [name, this.#field(name).value.trim()]);
-    const lists = several.map((name) => [
+    const ofOne = single.map((name) => [name, this.#field(name).value.trim()]);
+    const ofSeveral = lists.map((name) => [
       name,
       this.#boxes(name).flatMap((box) => (box.checked ? [box.value] : [])),
     ]);
-    return Object.fromEntries([...texts, ...lists]) as unknown as Settings;
+    return Object.fromEntries([...ofOne, ...ofSeveral]) as unknown as Settings;
   }
 
   /** The chosen file, if there is one. */

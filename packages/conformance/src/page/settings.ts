@@ -41,7 +41,8 @@ export const defaultSettings: Settings = {
   ...{ grade: "must", runs: "", "time-budget": "", law: "", replay: "" },
 };
 
-const texts = [
+/** The settings that hold one text each, besides the source and the backend. */
+export const texts = [
   "export",
   "config",
   "mutant",
@@ -53,7 +54,7 @@ const texts = [
   "law",
   "replay",
 ] as const;
-const lists = ["ops", "dtype"] as const;
+export const lists = ["ops", "dtype"] as const;
 
 /**
  * Returns the settings in an address, such as `?backend=/dist/my-backend.js&mode=quick&ops=gemm,reduce`.

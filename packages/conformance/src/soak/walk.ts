@@ -42,6 +42,8 @@ export interface Round {
  * A random walk over everything that a backend does: allocations of random sizes, transfers at any byte,
  * chains of operations on each other's results, frees at once after the last use, and reads that nobody
  * waits for. A round enqueues its steps; an oracle repeats them when the reads have come in.
+ *
+ * The steps stand together, because each of them draws from one sequence of random numbers and leaves memory for the next.
  */
 export class Walk {
   readonly tally: Tally;

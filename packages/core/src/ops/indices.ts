@@ -1,22 +1,31 @@
 import type { Checks } from "./checks.js";
 
-/** Elements per step in indices, which count along one axis of a shape; see `GatherProblem`. */
-export interface IndexStrides {
+/**
+ * A shape whose axes before and after one are merged, and indices along that one; `GatherProblem` and `ScatterProblem` say
+ * where elements and their indices are.
+ */
+export interface IndexedAxis {
+  readonly outer: number;
+  /** Extent of the axis in the shape. */
+  readonly length: number;
+  /** Extent of the axis in the indices. */
   readonly count: number;
+  readonly inner: number;
+  /** Elements per step in the indices; 0 if they repeat along an axis, or if it has extent 1. */
   readonly outerStride: number;
+  /** Also the extent along i: `inner` if innerStride is 1, and 1 if that is 0. */
   readonly axisStride: number;
   readonly innerStride: 0 | 1;
 }
 
-/** How indices of `indexShape` follow the axes of `shape`, or repeat along them. Throws if they fit neither form. */
-export function indexStrides(
+/** Indices follow the axes of `shape` before and after the given one, or repeat along them. Throws if they fit neither form. */
+export function indexedAxis(
   read: Checks,
   shape: readonly number[],
-  indexShape: readonly number[],
   axis: number,
-  outer: number,
-  inner: number,
-): IndexStrides {
+  indexShape: readonly number[],
+): IndexedAxis {
+  const { outer, length, inner } = read.around("shape", shape, axis);
   if (indexShape.length !== shape.length)
     read.fail(
       "indexShape",
@@ -28,7 +37,7 @@ export function indexStrides(
   const innerStride = perInner && inner > 1 ? 1 : 0;
   const axisStride = innerStride === 1 ? inner : 1;
   const outerStride = perOuter && outer > 1 ? count * axisStride : 0;
-  return { count, outerStride, axisStride, innerStride };
+  return { outer, length, count, inner, outerStride, axisStride, innerStride };
 }
 
 /** Whether indices follow the axes in [from, to), rather than repeat along them. Throws if they do neither. */

@@ -290,6 +290,9 @@ export class Reader<Table extends ArgumentTable> extends Checks {
   }
 }
 
+/** A reader of a table with these arguments, and perhaps others. */
+export type ReaderOf<Table extends ArgumentTable> = Pick<Reader<Table>, keyof Reader<Table>>;
+
 export function isScalar(operand: Operand | Scalar): operand is Scalar {
   return typeof operand === "object" && operand !== null && "scalar" in operand;
 }

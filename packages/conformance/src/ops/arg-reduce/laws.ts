@@ -8,13 +8,20 @@ import {
   integerTypes,
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
-import { draw, random } from "../../data.js";
-import { encoded, floatFormats } from "../../elements.js";
+import {
+  axisOf,
+  dataSeed,
+  fixedPlacement,
+  oddPlacement,
+  placement,
+  shapesUpTo,
+} from "../../arbitraries/shapes.js";
+import { drawOfAllSizes, extremesOf, random } from "../../data.js";
+import { encoded } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf } from "../../kit/checks.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
-import { product } from "../../kit/shapes.js";
+import { around, product } from "../../kit/shapes.js";
 import { expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { collect, execute, measure, type Placement } from "../../workspace.js";
@@ -63,54 +70,27 @@ function shapesOf(kind: ArgReduceKind, dtype: ElementType): number {
 const work = 2 ** 13;
 
 function cases(kinds: readonly ArgReduceKind[], places: Arbitrary<Placement>): Arbitrary<ArgReduceCase> {
-  return fc
-    .array(fc.oneof(extent(9), extent(33), extent()), { minLength: 1, maxLength: 4 })
-    .filter((shape) => product(shape) <= work)
-    .chain((shape) =>
-      fc.record({
-        kind: fc.constantFrom(...kinds),
-        shape: fc.constant(shape),
-        axis: fc.oneof(
-          { weight: 4, arbitrary: fc.integer({ min: -shape.length, max: shape.length - 1 }) },
-          { weight: 1, arbitrary: fc.constant(null) },
-        ),
-        data: fc.constantFrom<Data[]>("many", "few", "peaks"),
-        placement: places,
-        seed: dataSeed,
-      }),
-    );
-}
-
-/** Computed here, independently of the code under test. */
-function extentsOf({ shape, axis }: Plain) {
-  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  return {
-    outer: product(shape.slice(0, place)),
-    length: shape[place]!,
-    inner: product(shape.slice(place + 1)),
-  };
-}
-
-/** Numbers from the least to the largest, next to which lie others. */
-function fewOf(dtype: ElementType): readonly number[] {
-  const { range } = elementTypes[dtype];
-  if (range === undefined) {
-    const { largest } = floatFormats[dtype as FloatType];
-    return [-largest, -1, -0, 0, 0.5, largest];
-  }
-  const [least, most] = range;
-  return [least, least + 1, 0, 1, 2 ** 24, 2 ** 24 + 1, most - 1, most];
+  return shapesUpTo(work).chain((shape) =>
+    fc.record({
+      kind: fc.constantFrom(...kinds),
+      shape: fc.constant(shape),
+      axis: axisOf(shape),
+      data: fc.constantFrom<Data[]>("many", "few", "peaks"),
+      placement: places,
+      seed: dataSeed,
+    }),
+  );
 }
 
 function elements(value: ArgReduceCase, dtype: ElementType): Float64Array {
   const { kind, shape, data, seed } = value;
   const next = random(seed);
-  const few = fewOf(dtype);
+  const few = extremesOf(dtype);
   const pick = () => few[Math.floor(next() * few.length)]!;
   const count = product(shape);
   if (data === "few") return new Float64Array(count).map(pick);
   if (data === "peaks") {
-    const { outer, length, inner } = extentsOf(value);
+    const { outer, length, inner } = around(value);
     const all = new Float64Array(count).fill(few[3]!);
     const extremum = kind === "argMax" ? few[4]! : few[0]!;
     for (let row = 0; row < outer * inner; row++)
@@ -120,10 +100,7 @@ function elements(value: ArgReduceCase, dtype: ElementType): Float64Array {
       }
     return all;
   }
-  const { range } = elementTypes[dtype];
-  if (range === undefined) return draw("wide", count, seed, dtype as FloatType);
-  const [least, most] = range;
-  return new Float64Array(count).map(() => Math.floor(least + next() * (most - least + 1)));
+  return drawOfAllSizes(dtype, count, seed);
 }
 
 async function check(
@@ -133,7 +110,7 @@ async function check(
   input: Float64Array = elements(value, dtype),
 ): Promise<Float64Array> {
   const { kind, shape, axis } = value;
-  const { outer, length, inner } = extentsOf(value);
+  const { outer, length, inner } = around(value);
   const expected = collect((emit) => argReduce({ kind, outer, length, inner }, input, emit));
   const got = await execute({
     ...{ backend: context.backend, dtype, dtypes: { output: "i32" }, placement: value.placement },
@@ -242,7 +219,7 @@ function lawsFor(dtype: ElementType): readonly Law[] {
         ),
         async (value) => {
           // The least and the largest number of the type: a search cannot begin with one beyond them.
-          for (const x of fewOf(dtype).filter((_, i, { length }) => i === 0 || i === length - 1)) {
+          for (const x of extremesOf(dtype).filter((_, i, { length }) => i === 0 || i === length - 1)) {
             const input = new Float64Array(product(value.shape)).fill(x);
             const got = await check(context, dtype, value, input);
             if (got.some((place) => place !== 0)) throw new Error(`of equal elements ${got} are found`);
@@ -285,8 +262,8 @@ function placesIn(length: number): readonly number[] {
 
 /** The extremum of row r is at the r-th of `placesIn`. */
 function diagonal(value: ArgReduceCase, dtype: ElementType): Float64Array {
-  const { outer, length, inner } = extentsOf(value);
-  const few = fewOf(dtype);
+  const { outer, length, inner } = around(value);
+  const few = extremesOf(dtype);
   const [others, extremum] = value.kind === "argMax" ? [few[0]!, few[1]!] : [few.at(-1)!, few.at(-2)!];
   const input = new Float64Array(outer * length * inner).fill(others);
   for (const [row, j] of placesIn(length).entries())

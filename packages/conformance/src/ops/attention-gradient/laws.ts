@@ -1,12 +1,11 @@
 import { type FloatType, floatTypes, maskTypes } from "@backplane/core";
 import fc from "fast-check";
-import { dataSeed, oddPlacement } from "../../arbitraries/shapes.js";
+import { alignedPlacement, dataSeed, oddPlacement } from "../../arbitraries/shapes.js";
 import { drawIntegers } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { expectSame } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact } from "../../tolerance.js";
-import type { Placement } from "../../workspace.js";
 import {
   type AttentionCase,
   attentionCase,
@@ -306,12 +305,10 @@ async function sharedKeys(context: LawContext, dtype: FloatType, value: Attentio
   compare(context, value, shared, expected, (x, error) => tolerance(x, error) + group * tolerance(most, 0));
 }
 
-/** Every operand where vectors of 16 bytes may be loaded: other loads may add up in another order. */
-const aligned: Placement = { before: [8], shared: false };
-
 async function anywhere(context: LawContext, dtype: FloatType, value: AttentionCase): Promise<void> {
   const inputs = operandsOf(value, dtype);
-  const placed: AttentionCase = { ...value, placement: aligned };
+  // Other loads may add up in another order.
+  const placed: AttentionCase = { ...value, placement: alignedPlacement };
   const contiguous = { ...placed, queryRows: "contiguous", keyRows: "contiguous" } as const;
   const [one, other] = [
     await run(context, dtype, contiguous, inputs),

@@ -1,7 +1,8 @@
 import { type Conv2dFilterGradientProblem, floatTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { countUp, isIn } from "../../kit/values.js";
-import type { Gradient } from "../conv2d-gradients/cases.js";
+import { smallGeometry } from "../conv2d/calls.js";
+import { type Gradient, mediumRest } from "../conv2d-gradients/cases.js";
 import { gradientDraft } from "../conv2d-gradients/draft.js";
 import { evaluateGradient, filterGradient, filterGradientTerms } from "../conv2d-gradients/formula.js";
 import { gradientLaws } from "../conv2d-gradients/laws.js";
@@ -20,13 +21,7 @@ const evaluate: Evaluate<Conv2dFilterGradientProblem<ReferenceMemory>> = (proble
 
 const small: SmallCall = {
   operands: { input: 40, outputGradient: 27, filterGradient: 24 },
-  rest: { inputShape: [1, 2, 4, 5], filterShape: [3, 2, 2, 2], stride: [1, 2], padding: [0, 1, 0, 0] },
-  malformed: [
-    ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
-    ...[{ layout: "NHWC" }, { layout: "CHWN" }],
-    ...[{ outputShape: [1, 3, 3, 2] }, { dilation: [4, 1] }, { groups: 2 }],
-    ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],
-  ],
+  ...smallGeometry,
   nothing: [
     ...[{ filterShape: [0, 2, 2, 2] }, { inputShape: [1, 0, 4, 5], filterShape: [3, 0, 2, 2] }],
     { inputShape: [0, 2, 4, 5], accumulate: true },
@@ -40,10 +35,7 @@ const small: SmallCall = {
 
 const medium: Call = {
   operands: { input: 2 * 8 * 24 * 24, outputGradient: 2 * 6 * 12 * 24, filterGradient: 6 * 8 * 9 },
-  rest: {
-    ...{ inputShape: [2, 8, 24, 24], filterShape: [6, 8, 3, 3], padding: [1, 1, 1, 1], stride: [2, 1] },
-    accumulate: true,
-  },
+  rest: mediumRest,
 };
 
 const poisoned: PoisonedCall = {

@@ -18,6 +18,12 @@ export interface Gradient extends GradientRules {
   readonly result: "inputGradient" | "filterGradient";
 }
 
+/** Of the medium call of either gradient. */
+export const mediumRest: Readonly<Record<string, unknown>> = {
+  ...{ inputShape: [2, 8, 24, 24], filterShape: [6, 8, 3, 3], padding: [1, 1, 1, 1], stride: [2, 1] },
+  accumulate: true,
+};
+
 export interface GradientCase extends ConvolutionCase {
   readonly accumulate: boolean;
 }

@@ -1,8 +1,9 @@
 import { type Conv2dInputGradientProblem, floatTypes, operations } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { countUp, isIn } from "../../kit/values.js";
+import { smallGeometry } from "../conv2d/calls.js";
 import { inputGradientTiles } from "../conv2d/transformed.js";
-import type { Gradient } from "../conv2d-gradients/cases.js";
+import { type Gradient, mediumRest } from "../conv2d-gradients/cases.js";
 import { gradientDraft } from "../conv2d-gradients/draft.js";
 import { evaluateGradient, inputGradient, inputGradientTerms } from "../conv2d-gradients/formula.js";
 import { gradientLaws } from "../conv2d-gradients/laws.js";
@@ -21,13 +22,7 @@ const evaluate: Evaluate<Conv2dInputGradientProblem<ReferenceMemory>> = (problem
 
 const small: SmallCall = {
   operands: { outputGradient: 27, filter: 24, inputGradient: 40 },
-  rest: { inputShape: [1, 2, 4, 5], filterShape: [3, 2, 2, 2], stride: [1, 2], padding: [0, 1, 0, 0] },
-  malformed: [
-    ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
-    ...[{ layout: "NHWC" }, { layout: "CHWN" }],
-    ...[{ outputShape: [1, 3, 3, 2] }, { dilation: [4, 1] }, { groups: 2 }],
-    ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],
-  ],
+  ...smallGeometry,
   nothing: [
     ...[{ inputShape: [0, 2, 4, 5] }, { inputShape: [1, 0, 4, 5], filterShape: [3, 0, 2, 2] }],
     { filterShape: [0, 2, 2, 2], accumulate: true },
@@ -41,10 +36,7 @@ const small: SmallCall = {
 
 const medium: Call = {
   operands: { outputGradient: 2 * 6 * 12 * 24, filter: 6 * 8 * 9, inputGradient: 2 * 8 * 24 * 24 },
-  rest: {
-    ...{ inputShape: [2, 8, 24, 24], filterShape: [6, 8, 3, 3], padding: [1, 1, 1, 1], stride: [2, 1] },
-    accumulate: true,
-  },
+  rest: mediumRest,
 };
 
 const poisoned: PoisonedCall = {

@@ -1,8 +1,8 @@
 import { countUp, isIn } from "../../kit/values.js";
 import type { Call, PoisonedCall, RepeatedCall, SmallCall } from "../operation.js";
 
-export const small: SmallCall = {
-  operands: { input: 40, filter: 24, bias: 3, output: 27 },
+/** Of the convolution and of its gradients. */
+export const smallGeometry: Pick<SmallCall, "rest" | "malformed"> = {
   rest: { inputShape: [1, 2, 4, 5], filterShape: [3, 2, 2, 2], stride: [1, 2], padding: [0, 1, 0, 0] },
   malformed: [
     ...[{ filterShape: [3, 1, 2, 2] }, { filterShape: [3, 2, 0, 2] }, { filterShape: [3, 2, 5, 2] }],
@@ -11,6 +11,11 @@ export const small: SmallCall = {
     // Coordinates that kernels could not add in 32 bits, and that are not exact as numbers.
     ...[{ padding: [2 ** 30, 0, 0, 0] }, { padding: [0, 2 ** 53 - 1, 0, 2 ** 53 - 1] }],
   ],
+};
+
+export const small: SmallCall = {
+  operands: { input: 40, filter: 24, bias: 3, output: 27 },
+  ...smallGeometry,
   nothing: [{ inputShape: [0, 2, 4, 5] }, { filterShape: [0, 2, 2, 2] }],
   tooLarge: [
     ["input", { inputShape: [1000, 2, 4, 5] }],

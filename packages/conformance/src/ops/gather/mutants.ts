@@ -1,6 +1,6 @@
 import { dtypeBytes, type GatherProblem } from "@backplane/core";
 import { load, type Place, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, remembering } from "../../kit/regions.js";
+import { mapped, remembering, storeWholeVectors } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 import { forEachPlace } from "./formula.js";
 
@@ -182,8 +182,7 @@ export const gatherMutants = ({ tampered, replaced }: Builder): readonly Mutant[
     create: () =>
       replaced("gather", (p, run) => {
         run(p);
-        const { memory, byteOffset, byteLength } = p.output;
-        memory.fill(0, byteOffset + byteLength, byteOffset + Math.ceil(byteLength / 16) * 16);
+        storeWholeVectors(p.output, 16);
       }),
   },
   {

@@ -1,5 +1,6 @@
 import { dtypeBytes, type NormalizeGradientProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
+import { storeWholeVectors } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 
 type Problem = NormalizeGradientProblem<ReferenceMemory>;
@@ -256,10 +257,7 @@ export const normalizeGradientMutants = ({ replaced }: Builder): readonly Mutant
           run(p);
           for (const region of [p.inputGradient, p.weightGradient]) {
             if (region === undefined) continue;
-            const { memory, byteOffset, byteLength } = region;
-            const end = byteOffset + byteLength;
-            const missing = (4 - ((byteLength / dtypeBytes[p.dtype]) % 4)) % 4;
-            memory.fill(0, end, end + missing * dtypeBytes[p.dtype]);
+            storeWholeVectors(region, 4 * dtypeBytes[p.dtype]);
           }
         }),
     },

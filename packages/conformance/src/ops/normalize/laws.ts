@@ -1,6 +1,13 @@
 import { type FloatType, floatTypes, type NormalizeKind, normalizeKinds } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, distribution, extent, oddPlacement, placement } from "../../arbitraries/shapes.js";
+import {
+  alignedPlacement,
+  dataSeed,
+  distribution,
+  extent,
+  oddPlacement,
+  placement,
+} from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { given } from "../../kit/arguments.js";
 import { check as expect, refuses } from "../../kit/checks.js";
@@ -26,15 +33,12 @@ interface NormalizeCase {
   readonly seed: number;
 }
 
-/** Every operand where vectors of 16 bytes may be loaded. */
-const aligned: Placement = { before: [8], shared: false };
-
 function caseOf(
   plain: Pick<NormalizeCase, "kind" | "rows" | "size"> & Partial<NormalizeCase>,
 ): NormalizeCase {
   return {
     ...{ weight: true, bias: true, statistics: true, epsilon: null },
-    ...{ data: "normal", placement: aligned, seed: 1, ...plain },
+    ...{ data: "normal", placement: alignedPlacement, seed: 1, ...plain },
   };
 }
 

@@ -1,6 +1,6 @@
 import { dtypeBytes, type NormalizeProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, truncate } from "../../kit/regions.js";
+import { mapped, storeWholeVectors, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 
 type Problem = NormalizeProblem<ReferenceMemory>;
@@ -262,10 +262,7 @@ export const normalizeMutants = ({ tampered, replaced }: Builder): readonly Muta
       create: () =>
         replaced("normalize", (p, run) => {
           run(p);
-          const { memory, byteOffset, byteLength } = p.output;
-          const end = byteOffset + byteLength;
-          const missing = (4 - ((byteLength / dtypeBytes[p.dtype]) % 4)) % 4;
-          memory.fill(0, end, end + missing * dtypeBytes[p.dtype]);
+          storeWholeVectors(p.output, 4 * dtypeBytes[p.dtype]);
         }),
     },
     {

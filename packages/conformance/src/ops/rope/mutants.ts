@@ -1,6 +1,6 @@
 import { dtypeBytes, type RopeProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, remembering, truncate } from "../../kit/regions.js";
+import { mapped, remembering, storeWholeVectors, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 import { type RopeInputs, rope } from "./formula.js";
 
@@ -118,8 +118,7 @@ export const ropeMutants = ({ tampered, replaced }: Builder): readonly Mutant[] 
     create: () =>
       replaced("rope", (p, run) => {
         run(p);
-        const { memory, byteOffset, byteLength } = p.output;
-        memory.fill(0, byteOffset + byteLength, byteOffset + Math.ceil(byteLength / 16) * 16);
+        storeWholeVectors(p.output, 16);
       }),
   },
   {

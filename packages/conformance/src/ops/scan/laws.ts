@@ -8,13 +8,20 @@ import {
   scanKinds,
 } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
+import {
+  axisOf,
+  dataSeed,
+  fixedPlacement,
+  oddPlacement,
+  placement,
+  shapesUpTo,
+} from "../../arbitraries/shapes.js";
 import { random, roundTo } from "../../data.js";
 import { encoded } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf, correctlyRounded, sameBytes, withAllocations } from "../../kit/checks.js";
 import { lawsOnKinds } from "../../kit/kinds.js";
-import { product } from "../../kit/shapes.js";
+import { around, product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { exact, type Tolerance } from "../../tolerance.js";
@@ -73,33 +80,17 @@ function cases(
   data: readonly Data[],
 ): Arbitrary<ScanCase> {
   const flag = fc.constantFrom(true, false, null);
-  return fc
-    .array(fc.oneof(extent(9), extent(33), extent()), { minLength: 1, maxLength: 4 })
-    .filter((shape) => product(shape) <= work)
-    .chain((shape) =>
-      fc.record({
-        kind: fc.constantFrom(...kinds),
-        shape: fc.constant(shape),
-        axis: fc.oneof(
-          { weight: 4, arbitrary: fc.integer({ min: -shape.length, max: shape.length - 1 }) },
-          { weight: 1, arbitrary: fc.constant(null) },
-        ),
-        ...{ exclusive: flag, reverse: flag },
-        data: fc.constantFrom(...data),
-        placement: places,
-        seed: dataSeed,
-      }),
-    );
-}
-
-/** Computed here, independently of the code under test. */
-function extentsOf({ shape, axis }: Plain) {
-  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  return {
-    outer: product(shape.slice(0, place)),
-    length: shape[place]!,
-    inner: product(shape.slice(place + 1)),
-  };
+  return shapesUpTo(work).chain((shape) =>
+    fc.record({
+      kind: fc.constantFrom(...kinds),
+      shape: fc.constant(shape),
+      axis: axisOf(shape),
+      ...{ exclusive: flag, reverse: flag },
+      data: fc.constantFrom(...data),
+      placement: places,
+      seed: dataSeed,
+    }),
+  );
 }
 
 function elements(value: ScanCase, dtype: ElementType): Float64Array {
@@ -123,7 +114,7 @@ function elements(value: ScanCase, dtype: ElementType): Float64Array {
 
 /** Factors from 1/2 to 2 of either sign, such that the products of any neighbours along the axis are moderate. */
 function factors(value: ScanCase, dtype: FloatType, next: () => number): Float64Array {
-  const { outer, length, inner } = extentsOf(value);
+  const { outer, length, inner } = around(value);
   const all = new Float64Array(outer * length * inner);
   for (let row = 0; row < outer * inner; row++) {
     let product = 1;
@@ -147,7 +138,7 @@ async function check(
 ): Promise<void> {
   const { kind, shape, axis, placement, data } = value;
   const [exclusive, reverse] = [value.exclusive ?? false, value.reverse ?? false];
-  const problem = { dtype, kind, ...extentsOf(value), exclusive, reverse };
+  const problem = { dtype, kind, ...around(value), exclusive, reverse };
   const expected = collect((emit) => scan(problem, input, emit));
   const got = await execute({
     ...{ backend: context.backend, dtype, placement },

@@ -1,6 +1,6 @@
 import { dtypeBytes, type ScatterProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, remembering } from "../../kit/regions.js";
+import { mapped, remembering, storeWholeVectors } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 import { combine, forEachUpdate } from "./formula.js";
 
@@ -94,8 +94,7 @@ export const scatterMutants = ({ tampered, replaced }: Builder): readonly Mutant
     create: () =>
       replaced("scatter", (p, run) => {
         run(p);
-        const { memory, byteOffset, byteLength } = p.output;
-        memory.fill(0, byteOffset + byteLength, byteOffset + Math.ceil(byteLength / 16) * 16);
+        storeWholeVectors(p.output, 16);
       }),
   },
   {

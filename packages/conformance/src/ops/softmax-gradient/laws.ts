@@ -1,11 +1,19 @@
 import { type FloatType, floatTypes, type SoftmaxKind, softmaxKinds } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, distribution, extent, oddPlacement, placement } from "../../arbitraries/shapes.js";
+import {
+  alignedPlacement,
+  axisOf,
+  dataSeed,
+  distribution,
+  oddPlacement,
+  placement,
+  shapesUpTo,
+} from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { storages } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { kindLaw } from "../../kit/kind-law.js";
-import { product } from "../../kit/shapes.js";
+import { around, product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { epsilon as eps, exact } from "../../tolerance.js";
@@ -31,11 +39,8 @@ interface GradientCase {
   readonly seed: number;
 }
 
-/** Every operand where vectors of 16 bytes may be loaded. */
-const aligned: Placement = { before: [8], shared: false };
-
 function caseOf(plain: Pick<GradientCase, "kind" | "shape" | "axis"> & Partial<GradientCase>): GradientCase {
-  return { ...{ data: "normal", spread: 2, placement: aligned, seed: 1 }, ...plain };
+  return { ...{ data: "normal", spread: 2, placement: alignedPlacement, seed: 1 }, ...plain };
 }
 
 type Plain = Pick<GradientCase, "shape" | "axis">;
@@ -59,37 +64,20 @@ function cases(
   kinds: readonly SoftmaxKind[],
   places: Arbitrary<Placement> = placement,
 ): Arbitrary<GradientCase> {
-  const extents = fc.oneof(extent(9), extent(33), extent());
-  return fc
-    .array(extents, { minLength: 1, maxLength: 3 })
-    .filter((shape) => product(shape) <= work)
-    .chain((shape) =>
-      fc.record({
-        kind: fc.constantFrom(...kinds),
-        shape: fc.constant(shape),
-        axis: fc.oneof(
-          { weight: 4, arbitrary: fc.integer({ min: -shape.length, max: shape.length - 1 }) },
-          { weight: 1, arbitrary: fc.constant(null) },
-        ),
-        ...{ data: distribution, spread: fc.constantFrom(1, 4), placement: places, seed: dataSeed },
-      }),
-    );
-}
-
-/** Computed here, independently of the code under test. */
-function extentsOf({ shape, axis }: Plain) {
-  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  return {
-    outer: product(shape.slice(0, place)),
-    length: shape[place]!,
-    inner: product(shape.slice(place + 1)),
-  };
+  return shapesUpTo(work, 3).chain((shape) =>
+    fc.record({
+      kind: fc.constantFrom(...kinds),
+      shape: fc.constant(shape),
+      axis: axisOf(shape),
+      ...{ data: distribution, spread: fc.constantFrom(1, 4), placement: places, seed: dataSeed },
+    }),
+  );
 }
 
 /** What the forward operation makes of an input, in f64. */
 function forward(value: Pick<GradientCase, "kind" | "shape" | "axis">, x: Float64Array): Float64Array {
   const output = new Float64Array(x.length);
-  softmax({ kind: value.kind, ...extentsOf(value) }, x, (at, y) => {
+  softmax({ kind: value.kind, ...around(value) }, x, (at, y) => {
     output[at] = y;
   });
   return output;
@@ -138,7 +126,7 @@ async function check(
   inputs: SoftmaxGradientInputs = inputsOf(value, dtype),
   sumErrorOf?: (n: number) => number,
 ): Promise<void> {
-  const { outer, length, inner } = extentsOf(value);
+  const { outer, length, inner } = around(value);
   const shape = { kind: value.kind, outer, length, inner };
   const expected = collect((emit) => softmaxGradient(shape, inputs, emit, sumErrorOf));
   const got = await run(context, dtype, value, inputs);
@@ -148,7 +136,7 @@ async function check(
 
 /** For `shapeAxes`. */
 function axesOf(value: GradientCase): readonly number[] {
-  const { outer, length, inner } = extentsOf(value);
+  const { outer, length, inner } = around(value);
   return [length, outer * inner];
 }
 
@@ -190,7 +178,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
           output: drawIntegers(1, count, value.seed),
           outputGradient: drawIntegers(4, count, value.seed + 1),
         };
-        const shape = { kind: value.kind, ...extentsOf(value) };
+        const shape = { kind: value.kind, ...around(value) };
         const expected = collect((emit) => softmaxGradient(shape, inputs, emit));
         measure(context, axesOf(value), await run(context, dtype, value, inputs), expected, exact(dtype));
       }),
@@ -272,19 +260,19 @@ function lawsFor(dtype: FloatType): readonly Law[] {
 
 /** The row of each element. */
 function rowOf(value: Plain): (at: number) => number {
-  const { length, inner } = extentsOf(value);
+  const { length, inner } = around(value);
   return (at) => Math.floor(at / inner / length) * inner + (at % inner);
 }
 
 /** The place of each element in its row. */
 function placeIn(value: Plain): (at: number) => number {
-  const { length, inner } = extentsOf(value);
+  const { length, inner } = around(value);
   return (at) => Math.floor(at / inner) % length;
 }
 
 /** Fractions that add up to exactly 1 in each row, and that f16 holds for up to 2^14 elements. */
 function shares(value: Plain): Float64Array {
-  const { length } = extentsOf(value);
+  const { length } = around(value);
   const place = placeIn(value);
   const whole = length <= 1024 ? 1024 : 2 ** 14;
   const least = Math.floor(whole / length);
@@ -300,7 +288,7 @@ function levels(value: Plain): Float64Array {
 
 /** Whole numbers that add up to 0 in each row: the last one makes up for the others, of which most are followed by their opposite. */
 function balanced(value: Plain): Float64Array {
-  const { length } = extentsOf(value);
+  const { length } = around(value);
   const place = placeIn(value);
   const row = rowOf(value);
   return new Float64Array(product(value.shape)).map((_, at) => {
@@ -328,7 +316,7 @@ const step = 2 ** -14;
  */
 function differences(value: GradientCase, dy: Float64Array, dtype: FloatType): Expected {
   const x = inputOf(value);
-  const { length } = extentsOf(value);
+  const { length } = around(value);
   const row = rowOf(value);
   const y = forward(value, x);
   const unit = eps + 2 * roundingOf[dtype];

@@ -1,6 +1,6 @@
 import { dtypeBytes, type SoftmaxGradientProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { truncate } from "../../kit/regions.js";
+import { storeWholeVectors, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 
 type Problem = SoftmaxGradientProblem<ReferenceMemory>;
@@ -161,10 +161,7 @@ export const softmaxGradientMutants = ({ tampered, replaced }: Builder): readonl
       create: () =>
         replaced("softmaxGradient", (p, run) => {
           run(p);
-          const { memory, byteOffset, byteLength } = p.inputGradient;
-          const end = byteOffset + byteLength;
-          const missing = (4 - ((byteLength / dtypeBytes[p.dtype]) % 4)) % 4;
-          memory.fill(0, end, end + missing * dtypeBytes[p.dtype]);
+          storeWholeVectors(p.inputGradient, 4 * dtypeBytes[p.dtype]);
         }),
     },
     {

@@ -1,18 +1,19 @@
 import { type FloatType, floatTypes, type SoftmaxKind, softmaxKinds } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
 import {
+  axisOf,
   dataSeed,
   distribution,
-  extent,
   fixedPlacement,
   oddPlacement,
   placement,
+  shapesUpTo,
 } from "../../arbitraries/shapes.js";
 import { type Distribution, draw, drawIntegers, roundTo } from "../../data.js";
 import { floatFormats } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { kindLaw } from "../../kit/kind-law.js";
-import { product } from "../../kit/shapes.js";
+import { around, product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import type { Tolerance } from "../../tolerance.js";
@@ -59,34 +60,17 @@ function cases(
   kinds: readonly SoftmaxKind[],
   places: Arbitrary<Placement> = placement,
 ): Arbitrary<SoftmaxCase> {
-  const extents = fc.oneof(extent(9), extent(33), extent());
-  return fc
-    .array(extents, { minLength: 1, maxLength: 4 })
-    .filter((shape) => product(shape) <= work)
-    .chain((shape) =>
-      fc.record({
-        kind: fc.constantFrom(...kinds),
-        shape: fc.constant(shape),
-        axis: fc.oneof(
-          { weight: 4, arbitrary: fc.integer({ min: -shape.length, max: shape.length - 1 }) },
-          { weight: 1, arbitrary: fc.constant(null) },
-        ),
-        data: distribution,
-        spread: fc.constantFrom(1, 4, 16),
-        placement: places,
-        seed: dataSeed,
-      }),
-    );
-}
-
-/** Computed here, independently of the code under test. */
-function extentsOf({ shape, axis }: SoftmaxCase) {
-  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  return {
-    outer: product(shape.slice(0, place)),
-    length: shape[place]!,
-    inner: product(shape.slice(place + 1)),
-  };
+  return shapesUpTo(work).chain((shape) =>
+    fc.record({
+      kind: fc.constantFrom(...kinds),
+      shape: fc.constant(shape),
+      axis: axisOf(shape),
+      data: distribution,
+      spread: fc.constantFrom(1, 4, 16),
+      placement: places,
+      seed: dataSeed,
+    }),
+  );
 }
 
 function floats({ shape, data, spread, seed }: SoftmaxCase, dtype: FloatType): Float64Array {
@@ -102,7 +86,7 @@ async function check(
   special?: Tolerance,
 ): Promise<void> {
   const { kind, shape, axis } = value;
-  const { outer, length, inner } = extentsOf(value);
+  const { outer, length, inner } = around(value);
   const expected = collect((emit) => softmax({ kind, outer, length, inner }, input, emit));
   const got = await execute({
     ...{ backend: context.backend, dtype, placement: value.placement },
@@ -183,7 +167,7 @@ const heights: Readonly<Record<FloatType, number>> = { f32: 2 ** 20, f16: 2 ** 9
 
 /** The row of each element. */
 function rowOf(value: SoftmaxCase): (at: number) => number {
-  const { length, inner } = extentsOf(value);
+  const { length, inner } = around(value);
   return (at) => Math.floor(at / inner / length) * inner + (at % inner);
 }
 
@@ -197,7 +181,7 @@ function shifted(value: SoftmaxCase, dtype: FloatType): Float64Array {
 /** Every third element is as far below the others as a mask puts it, in some rows all but one. */
 function masked(value: SoftmaxCase, dtype: FloatType): Float64Array {
   const row = rowOf(value);
-  const { length, inner } = extentsOf(value);
+  const { length, inner } = around(value);
   const lowest = roundTo(dtype, -floatFormats[dtype].largest / 4);
   return floats(value, dtype).map((x, at) => {
     const j = Math.floor(at / inner) % length;
@@ -212,7 +196,7 @@ const long = 2 ** 20 + 1;
 /** One element above many equal ones, for which the rounding errors of a running sum have the same sign. */
 function equals(value: SoftmaxCase, dtype: FloatType): Float64Array {
   const below = roundTo(dtype, -2.3);
-  const { inner } = extentsOf(value);
+  const { inner } = around(value);
   return new Float64Array(product(value.shape)).map((_, at) => (at < inner ? 0 : below));
 }
 

@@ -1,6 +1,6 @@
 import { dtypeBytes, type SoftmaxProblem } from "@backplane/core";
 import { load, type ReferenceMemory, storeInto } from "../../elements.js";
-import { mapped, truncate } from "../../kit/regions.js";
+import { mapped, storeWholeVectors, truncate } from "../../kit/regions.js";
 import type { Builder, Mutant } from "../../mutant.js";
 
 type Problem = SoftmaxProblem<ReferenceMemory>;
@@ -243,10 +243,7 @@ export const softmaxMutants = ({ tampered, replaced }: Builder): readonly Mutant
     create: () =>
       replaced("softmax", (p, run) => {
         run(p);
-        const { memory, byteOffset, byteLength } = p.output;
-        const end = byteOffset + byteLength;
-        const missing = (4 - ((byteLength / dtypeBytes[p.dtype]) % 4)) % 4;
-        memory.fill(0, end, end + missing * dtypeBytes[p.dtype]);
+        storeWholeVectors(p.output, 4 * dtypeBytes[p.dtype]);
       }),
   },
   {

@@ -1,11 +1,11 @@
 import { elementTypes, type FloatType, floatTypes, type IntegerType, integerTypes } from "@backplane/core";
 import fc, { type Arbitrary } from "fast-check";
-import { dataSeed, extent, fixedPlacement, oddPlacement, placement } from "../../arbitraries/shapes.js";
-import { draw, random } from "../../data.js";
-import { encoded, floatFormats } from "../../elements.js";
+import { dataSeed, fixedPlacement, oddPlacement, placement, shapesUpTo } from "../../arbitraries/shapes.js";
+import { drawOfAllSizes, extremesOf, random } from "../../data.js";
+import { encoded } from "../../elements.js";
 import { given } from "../../kit/arguments.js";
 import { bytesOf, check as expect, withAllocations } from "../../kit/checks.js";
-import { product } from "../../kit/shapes.js";
+import { around, product } from "../../kit/shapes.js";
 import { expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import { collect, executeAll, measure, type Placement } from "../../workspace.js";
@@ -42,49 +42,31 @@ const largeShapes: readonly Pick<SortCase, "shape" | "axis">[] = [
 ];
 
 function cases(places: Arbitrary<Placement>): Arbitrary<SortCase> {
-  return fc
-    .array(fc.oneof(extent(9), extent(33), extent()), { minLength: 1, maxLength: 4 })
-    .filter((shape) => product(shape) <= 2 ** 12)
-    .chain((shape) =>
-      fc.record({
-        shape: fc.constant(shape),
-        axis: fc.oneof(fc.integer({ min: -shape.length, max: shape.length - 1 }), fc.constant(null)),
-        descending: fc.constantFrom(true, false, null),
-        share: fc.constantFrom(null, null, 0.01, 0.5, 1),
-        outputs: fc.constantFrom("values" as const, "indices" as const, "both" as const),
-        data: fc.constantFrom<Data[]>("many", "few", "sorted", "backwards"),
-        placement: places,
-        seed: dataSeed,
-      }),
-    );
+  return shapesUpTo(2 ** 12).chain((shape) =>
+    fc.record({
+      shape: fc.constant(shape),
+      axis: fc.oneof(fc.integer({ min: -shape.length, max: shape.length - 1 }), fc.constant(null)),
+      descending: fc.constantFrom(true, false, null),
+      share: fc.constantFrom(null, null, 0.01, 0.5, 1),
+      outputs: fc.constantFrom("values" as const, "indices" as const, "both" as const),
+      data: fc.constantFrom<Data[]>("many", "few", "sorted", "backwards"),
+      placement: places,
+      seed: dataSeed,
+    }),
+  );
 }
 
-/** Computed here, independently of the code under test. */
 function extentsOf({ shape, axis, share }: SortCase) {
-  const place = axis === null ? shape.length - 1 : axis < 0 ? axis + shape.length : axis;
-  const length = shape[place]!;
-  return {
-    ...{ outer: product(shape.slice(0, place)), length, inner: product(shape.slice(place + 1)) },
-    count: share === null ? length : Math.max(1, Math.floor(share * length)),
-  };
-}
-
-/** Numbers from the least to the largest, next to which lie others. */
-function fewOf(dtype: ElementType): readonly number[] {
-  const { range } = elementTypes[dtype];
-  if (range === undefined) {
-    const { largest } = floatFormats[dtype as FloatType];
-    return [-largest, -1, -0, 0, 0.5, largest];
-  }
-  const [least, most] = range;
-  return [least, least + 1, 0, 1, 2 ** 24, 2 ** 24 + 1, most - 1, most];
+  const extents = around({ shape, axis });
+  const { length } = extents;
+  return { ...extents, count: share === null ? length : Math.max(1, Math.floor(share * length)) };
 }
 
 function elements(value: SortCase, dtype: ElementType): Float64Array {
   const { shape, data, seed } = value;
   const count = product(shape);
   const next = random(seed);
-  const few = fewOf(dtype);
+  const few = extremesOf(dtype);
   if (data === "few") return new Float64Array(count).map(() => few[Math.floor(next() * few.length)]!);
   if (data !== "many") {
     const { length, inner } = extentsOf(value);
@@ -94,10 +76,7 @@ function elements(value: SortCase, dtype: ElementType): Float64Array {
       return data === "sorted" ? step : 2048 - step;
     });
   }
-  const { range } = elementTypes[dtype];
-  if (range === undefined) return draw("wide", count, seed, dtype as FloatType);
-  const [least, most] = range;
-  return new Float64Array(count).map(() => Math.floor(least + next() * (most - least + 1)));
+  return drawOfAllSizes(dtype, count, seed);
 }
 
 async function check(context: LawContext, dtype: ElementType, value: SortCase): Promise<void> {

@@ -2,22 +2,22 @@ import type { FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import type { AttentionMask } from "../attention/mask.js";
 import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "../attention/rows.js";
-import { pairsOf, readMask, readSizes } from "../attention/scores.js";
+import {
+  pairsOf,
+  readMask,
+  readSizes,
+  type ScoreArguments,
+  type SizeArguments,
+  scoresTable,
+  sizesTable,
+} from "../attention/scores.js";
 import { defineOperation, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
+import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 export { type AttentionGradientSteps, contiguousGradientSteps } from "./steps.js";
 
 const table = {
-  batch: { role: "extent" },
-  /** Query heads; a multiple of kvHeads. */
-  heads: { role: "extent" },
-  kvHeads: { role: "extent", otherwise: "heads" },
-  queryLength: { role: "extent" },
-  keyLength: { role: "extent" },
-  /** Elements per head of every operand but logSumExp. */
-  headSize: { role: "extent" },
   q: { role: "reads", shape: "[batch, heads, queryLength, headSize], at qStrides" },
   k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at kStrides" },
   v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at vStrides" },
@@ -40,20 +40,6 @@ const table = {
   qGradientStrides: { role: "strides", otherwise: "contiguous" },
   kGradientStrides: { role: "strides", otherwise: "contiguous" },
   vGradientStrides: { role: "strides", otherwise: "contiguous" },
-  /** All that follows is as in the call of `attention`. */
-  scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
-  causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
-  window: { role: "extent", least: 1, otherwise: "no limit", option: true },
-  mask: {
-    role: "reads",
-    shape: "[batch, heads, queryLength, keyLength], at maskStrides; of maskDtype",
-    otherwise: "none",
-    option: true,
-  },
-  maskStrides: { role: "strides", otherwise: "contiguous" },
-  maskDtype: { role: "elementType", types: ["f32", "f16", "u8"], otherwise: "dtype" },
-  /** Of all operands but logSumExp and the mask. */
-  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /**
@@ -70,7 +56,10 @@ const table = {
  * many heads as a backend has a fixed amount of scratch for.
  * A NaN or an infinity in a row of an operand may spread to all gradients of the heads that share its keys.
  */
-export interface AttentionGradientArguments extends ArgumentsOf<typeof table> {}
+export interface AttentionGradientArguments
+  extends SizeArguments,
+    ArgumentsOf<typeof table>,
+    ScoreArguments {}
 
 /** The operands that consist of rows of a head. */
 export const gradientRows: Readonly<Record<GradientRows, "queries" | "keys">> = {
@@ -114,7 +103,7 @@ export const attentionGradient: Operation<
   AttentionGradientProblem<unknown>
 > = /* @__PURE__ */ defineOperation({
   name: "attentionGradient",
-  arguments: table,
+  arguments: { ...sizesTable, ...table, ...scoresTable },
 
   countNames(args) {
     let names = 0;
@@ -123,7 +112,7 @@ export const attentionGradient: Operation<
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype);
+    const dtype = read.elementType("dtype", args.dtype, scoresTable.dtype);
     const sizes = readSizes(args, read);
     const { batch, heads, kvHeads, queryLength, keyLength, headSize } = sizes;
     const extents = { queries: [batch, heads, queryLength], keys: [batch, kvHeads, keyLength] } as const;
@@ -171,7 +160,7 @@ export const attentionGradient: Operation<
 /** Undefined: contiguous. */
 function givenRows(
   args: AttentionGradientArguments,
-  read: Reader<typeof table>,
+  read: ReaderOf<typeof table>,
   name: GradientRows,
   extents: Rows["extents"],
   size: number,

@@ -1,11 +1,19 @@
 import { dtypeBytes, type FloatType } from "../../dtype.js";
 import type { Region } from "../../region.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
+import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 import type { AttentionMask } from "./mask.js";
 import { checkApart, pitchOf, type Rows, reachOf, rowsOf } from "./rows.js";
-import { pairsOf, readMask, readSizes } from "./scores.js";
+import {
+  pairsOf,
+  readMask,
+  readSizes,
+  type ScoreArguments,
+  type SizeArguments,
+  scoresTable,
+  sizesTable,
+} from "./scores.js";
 import { oldestSkipped } from "./window.js";
 
 export { type AttentionMask, type MaskAxes, reachOfMask } from "./mask.js";
@@ -14,14 +22,6 @@ export { type CausalMode, type MaskType, maskTypes } from "./scores.js";
 export { type AttentionSteps, contiguousSteps } from "./steps.js";
 
 const table = {
-  batch: { role: "extent" },
-  /** Query heads; a multiple of kvHeads. */
-  heads: { role: "extent" },
-  kvHeads: { role: "extent", otherwise: "heads" },
-  queryLength: { role: "extent" },
-  keyLength: { role: "extent" },
-  /** Elements per head of q, k, v and out. */
-  headSize: { role: "extent" },
   q: { role: "reads", shape: "[batch, heads, queryLength, headSize], at qStrides" },
   k: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at kStrides" },
   v: { role: "reads", shape: "[batch, kvHeads, keyLength, headSize], at vStrides" },
@@ -45,30 +45,6 @@ const table = {
   vStrides: { role: "strides", otherwise: "contiguous" },
   /** Rows must not overlap. Elements between them are left as they are. */
   outStrides: { role: "strides", otherwise: "contiguous" },
-  /** Rounded to f32. */
-  scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
-  /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
-  causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
-  /**
-   * Only with `causal`: query i sees no more than the last `window` of the keys that it would see, those in
-   * (i + s - window, i + s]; s is 0 for upper-left and keyLength - queryLength for lower-right.
-   */
-  window: { role: "extent", least: 1, otherwise: "no limit", option: true },
-  /**
-   * f32 or f16: is added to the scores, after `scale`. -Infinity hides a key. Finite numbers below -1e37 may count as -1e37;
-   * what a row with NaN or +Infinity gives is open. u8: 0 hides a key, all else changes nothing.
-   */
-  mask: {
-    role: "reads",
-    shape: "[batch, heads, queryLength, keyLength], at maskStrides; of maskDtype",
-    otherwise: "none",
-    option: true,
-  },
-  /** Elements of the mask per step along [batch, heads, queryLength, keyLength], 0 or more; 0 repeats it along an axis. */
-  maskStrides: { role: "strides", otherwise: "contiguous" },
-  maskDtype: { role: "elementType", types: ["f32", "f16", "u8"], otherwise: "dtype" },
-  /** Of q, k, v and out. */
-  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
 } as const;
 
 /**
@@ -79,7 +55,7 @@ const table = {
  * The k and v of hidden keys, if finite, make no difference; a NaN or an infinity there may spread to the rows of the same
  * head. Extra memory is O(length), never O(length^2). The elements of a row follow one another.
  */
-export interface AttentionArguments extends ArgumentsOf<typeof table> {}
+export interface AttentionArguments extends SizeArguments, ArgumentsOf<typeof table>, ScoreArguments {}
 
 /** Every extent is at least 1. */
 export interface AttentionProblem<Memory> {
@@ -122,7 +98,7 @@ export const attention: Operation<
   AttentionProblem<unknown>
 > = /* @__PURE__ */ defineOperation({
   name: "attention",
-  arguments: table,
+  arguments: { ...sizesTable, ...table, ...scoresTable },
 
   countNames(args) {
     let names = 0;
@@ -131,7 +107,7 @@ export const attention: Operation<
   },
 
   resolve(args, binder, read) {
-    const dtype = read.elementType("dtype", args.dtype, table.dtype);
+    const dtype = read.elementType("dtype", args.dtype, scoresTable.dtype);
     const sizes = readSizes(args, read);
     const { batch, heads, kvHeads, queryLength, keyLength, headSize, scale, visible, oldest } = sizes;
     const queries = read.product("q", [batch, heads, queryLength, headSize]);
@@ -201,7 +177,7 @@ type AllRows = Readonly<Record<"q" | "k" | "v" | "out", Rows>>;
 /** Undefined: all operands are contiguous. */
 function givenRows(
   { qStrides, kStrides, vStrides, outStrides }: AttentionArguments,
-  read: Reader<typeof table>,
+  read: ReaderOf<typeof table>,
   queries: Rows["extents"],
   keys: Rows["extents"],
   size: number,

@@ -1,6 +1,6 @@
 import type { FloatType } from "../../dtype.js";
-import type { Operand } from "../../handles.js";
-import type { Binder, Reader } from "../reader.js";
+import type { Binder, ReaderOf } from "../reader.js";
+import type { ArgumentsOf } from "../table.js";
 import { type AttentionMask, reachOfMask } from "./mask.js";
 
 /* What attention and its gradient share: sizes, and which scores there are. */
@@ -12,33 +12,51 @@ export type CausalMode =
   /** j <= i + (keyLength - queryLength): the last query sees the last key, as with a KV cache. */
   | "lower-right";
 
-export type MaskType = "f32" | "f16" | "u8";
+export const sizesTable = {
+  batch: { role: "extent" },
+  /** Query heads; a multiple of kvHeads. */
+  heads: { role: "extent" },
+  kvHeads: { role: "extent", otherwise: "heads" },
+  queryLength: { role: "extent" },
+  keyLength: { role: "extent" },
+  /** Elements per head of every operand but logSumExp and the mask. */
+  headSize: { role: "extent" },
+} as const;
 
-export const maskTypes: readonly MaskType[] = ["f32", "f16", "u8"];
+export const scoresTable = {
+  /** Rounded to f32. */
+  scale: { role: "factor", otherwise: "1 / sqrt(headSize)" },
+  /** False: every query sees every key. True: "upper-left", as in ONNX and PyTorch. */
+  causal: { role: "choice", values: [false, true, "upper-left", "lower-right"], default: false },
+  /**
+   * Only with `causal`: query i sees no more than the last `window` of the keys that it would see, those in
+   * (i + s - window, i + s]; s is 0 for upper-left and keyLength - queryLength for lower-right.
+   */
+  window: { role: "extent", least: 1, otherwise: "no limit", option: true },
+  /**
+   * f32 or f16: is added to the scores, after `scale`. -Infinity hides a key. Finite numbers below -1e37 may count as -1e37;
+   * what a row with NaN or +Infinity gives is open. u8: 0 hides a key, all else changes nothing.
+   */
+  mask: {
+    role: "reads",
+    shape: "[batch, heads, queryLength, keyLength], at maskStrides; of maskDtype",
+    otherwise: "none",
+    option: true,
+  },
+  /** Elements of the mask per step along [batch, heads, queryLength, keyLength], 0 or more; 0 repeats it along an axis. */
+  maskStrides: { role: "strides", otherwise: "contiguous" },
+  maskDtype: { role: "elementType", types: ["f32", "f16", "u8"], otherwise: "dtype" },
+  /** Of all operands but logSumExp and the mask. */
+  dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
+} as const;
 
-/** Arguments of both, with their documentation at `attention`. */
-interface ScoreArguments {
-  readonly batch: number;
-  readonly heads: number;
-  readonly kvHeads?: number;
-  readonly queryLength: number;
-  readonly keyLength: number;
-  readonly headSize: number;
-  readonly scale?: number;
-  readonly causal?: boolean | CausalMode;
-  readonly window?: number;
-  readonly mask?: Operand;
-  readonly maskStrides?: readonly number[];
-  readonly maskDtype?: MaskType;
-}
+export interface SizeArguments extends ArgumentsOf<typeof sizesTable> {}
 
-/** Of operations that have all these arguments. */
-type ScoreReader = Pick<
-  Reader<never>,
-  "extent" | "factor" | "choice" | "elementType" | "strides" | "region" | "fail"
->;
+export interface ScoreArguments extends ArgumentsOf<typeof scoresTable> {}
 
-const causalModes: readonly (boolean | CausalMode)[] = [false, true, "upper-left", "lower-right"];
+export type MaskType = NonNullable<ScoreArguments["maskDtype"]>;
+
+export const maskTypes: readonly MaskType[] = scoresTable.maskDtype.types;
 
 export interface AttentionSizes {
   readonly batch: number;
@@ -53,7 +71,10 @@ export interface AttentionSizes {
   readonly oldest: number | undefined;
 }
 
-export function readSizes(args: ScoreArguments, read: ScoreReader): AttentionSizes {
+export function readSizes(
+  args: SizeArguments & ScoreArguments,
+  read: ReaderOf<typeof sizesTable & typeof scoresTable>,
+): AttentionSizes {
   const batch = read.extent("batch", args.batch);
   const heads = read.extent("heads", args.heads);
   const kvHeads = read.extent("kvHeads", args.kvHeads, heads);
@@ -63,7 +84,7 @@ export function readSizes(args: ScoreArguments, read: ScoreReader): AttentionSiz
   const keyLength = read.extent("keyLength", args.keyLength);
   const headSize = read.extent("headSize", args.headSize);
   const scale = read.factor("scale", args.scale, headSize === 0 ? 1 : 1 / Math.sqrt(headSize));
-  const causal = read.choice("causal", args.causal, causalModes);
+  const causal = read.choice("causal", args.causal, scoresTable.causal.values);
   let visible = keyLength;
   if (causal === true || causal === "upper-left") visible = 0;
   else if (causal === "lower-right") visible = keyLength - queryLength;
@@ -83,7 +104,7 @@ export function readSizes(args: ScoreArguments, read: ScoreReader): AttentionSiz
 /** Undefined: none is given. */
 export function readMask<Memory>(
   { mask, maskStrides, maskDtype }: ScoreArguments,
-  read: ScoreReader,
+  read: ReaderOf<typeof scoresTable>,
   binder: Binder<Memory>,
   shape: readonly [number, number, number, number],
   otherwise: FloatType,

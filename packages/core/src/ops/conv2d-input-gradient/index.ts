@@ -8,7 +8,6 @@ import {
   readGeometry,
 } from "../conv2d/geometry.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 export { inputGradientSteps } from "./steps.js";
@@ -64,10 +63,7 @@ export const conv2dInputGradient: Operation<
 
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
-    const { geometry, inputs, filters, outputs } = readGeometry(
-      args,
-      read as unknown as Reader<typeof geometryTable>,
-    );
+    const { geometry, inputs, filters, outputs } = readGeometry(args, read);
     const accumulate = read.flag("accumulate", args.accumulate, table.accumulate.default);
     const outputGradient = read.region(binder, "outputGradient", args.outputGradient, outputs, dtype);
     const filter = read.region(binder, "filter", args.filter, filters, dtype);

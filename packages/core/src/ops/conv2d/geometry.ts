@@ -1,6 +1,6 @@
 import { type ImageLayout, layouts } from "../images.js";
 import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
-import type { Reader } from "../reader.js";
+import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 /** The arguments of a convolution and of its gradients that say how images, filters and results lie over one another. */
@@ -73,7 +73,7 @@ export interface GeometryRead {
 const PADDED_EXTENTS = 2 ** 30;
 
 /** Reads and checks the arguments of `geometryTable`. */
-export function readGeometry(args: GeometryArguments, read: Reader<typeof geometryTable>): GeometryRead {
+export function readGeometry(args: GeometryArguments, read: ReaderOf<typeof geometryTable>): GeometryRead {
   const inputShape = read.extents("inputShape", args.inputShape, 4);
   const filterShape = read.extents("filterShape", args.filterShape, 4);
   const layout = read.choice("layout", args.layout, layouts) ?? geometryTable.layout.default;

@@ -3,7 +3,6 @@ import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { type Activation, activations, type EpilogueArguments, epilogueTable } from "../epilogue.js";
 import { defineOperation, type Operation } from "../operation.js";
-import type { Reader } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 import {
   type Conv2dGeometry,
@@ -62,10 +61,7 @@ export const conv2d: Operation<Conv2dArguments, Conv2dProblem<unknown>> = /* @__
 
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
-    const { geometry, inputs, filters, outputs } = readGeometry(
-      args,
-      read as unknown as Reader<typeof geometryTable>,
-    );
+    const { geometry, inputs, filters, outputs } = readGeometry(args, read);
     const activation = read.choice("activation", args.activation, activations);
     const input = read.region(binder, "input", args.input, inputs, dtype);
     const filter = read.region(binder, "filter", args.filter, filters, dtype);

@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.js";
 import type { Region } from "../../region.js";
-import { indexStrides } from "../indices.js";
+import { type IndexedAxis, indexedAxis } from "../indices.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -37,23 +37,11 @@ export type GatherType = NonNullable<GatherArguments["dtype"]>;
 export const gatherTypes: readonly GatherType[] = table.dtype.types;
 
 /**
- * The axes before and after the given one are merged: input element (o, k, i) is at (o * length + k) * inner + i, output
- * element (o, j, i) at (o * count + j) * inner + i, and its index at
- * o * outerStride + j * axisStride + i * innerStride. All extents are at least 1.
+ * Input element (o, k, i) is at (o * length + k) * inner + i, output element (o, j, i) at (o * count + j) * inner + i, and its
+ * index at o * outerStride + j * axisStride + i * innerStride. All extents are at least 1.
  */
-export interface GatherProblem<Memory, Type extends DType = GatherType> {
+export interface GatherProblem<Memory, Type extends DType = GatherType> extends IndexedAxis {
   readonly dtype: Type;
-  readonly outer: number;
-  /** Extent of the axis in the input. */
-  readonly length: number;
-  /** Extent of the axis in the output. */
-  readonly count: number;
-  readonly inner: number;
-  /** Elements per step in the indices; 0 if they repeat along an axis, or if it has extent 1. */
-  readonly outerStride: number;
-  /** Also the extent along i: `inner` if innerStride is 1, and 1 if that is 0. */
-  readonly axisStride: number;
-  readonly innerStride: 0 | 1;
   readonly input: Region<Memory>;
   readonly indices: Region<Memory>;
   /** Disjoint from both inputs. */
@@ -75,9 +63,8 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = /* @__
     const shape = read.extents("shape", args.shape);
     const axis = read.axis("axis", args.axis, table.axis.default, shape.length);
     const indexShape = read.extents("indexShape", args.indexShape);
-    const { outer, inner } = read.around("shape", shape, axis);
-    const strides = indexStrides(read, shape, indexShape, axis, outer, inner);
-    const { count, outerStride, axisStride, innerStride } = strides;
+    const places = indexedAxis(read, shape, axis, indexShape);
+    const { outer, length, count, inner, outerStride, axisStride, innerStride } = places;
     const input = read.region(binder, "input", args.input, read.product("shape", shape), dtype);
     const indexCount = read.product("indexShape", indexShape);
     const indices = read.region(binder, "indices", args.indices, indexCount, "i32");
@@ -89,7 +76,6 @@ export const gather: Operation<GatherArguments, GatherProblem<unknown>> = /* @__
     ] as const)
       read.disjoint({ argument: "output", region: output }, { argument, region });
     if (outputCount === 0) return undefined;
-    const length = shape[axis]!;
     // No index is in range.
     if (length === 0) return new Fill(output, 0, dtype);
     return {

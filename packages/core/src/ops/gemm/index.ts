@@ -1,7 +1,7 @@
 import { dtypeBytes } from "../../dtype.js";
 import { activations, epilogueTable } from "../epilogue.js";
 import { defineOperation, type Operation } from "../operation.js";
-import type { Binder, Reader } from "../reader.js";
+import type { Binder, ReaderOf } from "../reader.js";
 import {
   type BatchedGemmArguments,
   batchTable,
@@ -33,7 +33,7 @@ function resolveProduct(
   args: GemmArguments,
   { batch, strideA, strideB, strideC }: Batch,
   binder: Binder<unknown>,
-  read: Reader<typeof table>,
+  read: ReaderOf<typeof table>,
 ): GemmProblem<unknown> | undefined {
   const dtype = read.elementType("dtype", args.dtype, gemmTable.dtype);
   const m = read.extent("m", args.m);
@@ -161,7 +161,7 @@ export const batchedGemm: Operation<
       strideB: read.optionalExtent("strideB", args.strideB),
       strideC: read.optionalExtent("strideC", args.strideC),
     };
-    return resolveProduct(args, batch, binder, read as unknown as Reader<typeof table>);
+    return resolveProduct(args, batch, binder, read);
   },
   flops,
   bytes,

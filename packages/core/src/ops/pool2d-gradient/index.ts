@@ -3,13 +3,7 @@ import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { defineOperation, type Operation } from "../operation.js";
 import { type Pool2dKind, pool2dKinds } from "../pool2d/index.js";
-import {
-  checkPlaces,
-  type PoolWindows,
-  type WindowsReader,
-  windowsOf,
-  windowsTable,
-} from "../pool2d/windows.js";
+import { checkPlaces, type PoolWindows, windowsOf, windowsTable } from "../pool2d/windows.js";
 import type { ArgumentsOf } from "../table.js";
 
 const kindTable = {
@@ -76,7 +70,7 @@ export const pool2dGradient: Operation<
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, pool2dKinds);
-    const windows = windowsOf(args, kind, read as unknown as WindowsReader);
+    const windows = windowsOf(args, kind, read);
     const { inputs, outputs } = windows;
     const outputGradient = read.region(binder, "outputGradient", args.outputGradient, outputs, dtype);
     const indices = read.optionalRegion(binder, "indices", args.indices, outputs, "i32");
@@ -86,7 +80,7 @@ export const pool2dGradient: Operation<
     if (kind === "max") {
       if (indices === undefined)
         return read.fail("indices", "is undefined; allowed: the places of the maxima, for the kind max");
-      checkPlaces(windows, read as unknown as WindowsReader);
+      checkPlaces(windows, read);
       read.disjoint(output, { argument: "indices", region: indices });
     } else if (indices !== undefined) read.fail("indices", `is given; allowed: none for the kind ${kind}`);
     if (outputs === 0) return undefined;

@@ -3,7 +3,7 @@ import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
-import { checkPlaces, type PoolWindows, type WindowsReader, windowsOf, windowsTable } from "./windows.js";
+import { checkPlaces, type PoolWindows, windowsOf, windowsTable } from "./windows.js";
 
 const kindTable = {
   kind: {
@@ -70,7 +70,7 @@ export const pool2d: Operation<Pool2dArguments, Pool2dProblem<unknown>> = /* @__
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, pool2dKinds);
-    const windows = windowsOf(args, kind, read as unknown as WindowsReader);
+    const windows = windowsOf(args, kind, read);
     const { outputs } = windows;
     const input = read.region(binder, "input", args.input, windows.inputs, dtype);
     const output = read.region(binder, "output", args.output, outputs, dtype);
@@ -78,7 +78,7 @@ export const pool2d: Operation<Pool2dArguments, Pool2dProblem<unknown>> = /* @__
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (indices !== undefined) {
       if (kind !== "max") read.fail("indices", `is given; allowed: none for the kind ${kind}`);
-      checkPlaces(windows, read as unknown as WindowsReader);
+      checkPlaces(windows, read);
       for (const [argument, region] of [
         ["input", input],
         ["output", output],

@@ -1,6 +1,7 @@
+import type { Checks } from "../checks.js";
 import { type ImageLayout, imagesOf, layouts } from "../images.js";
 import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
-import type { Reader } from "../reader.js";
+import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 /* Where the windows of pool2d are, for it and its gradient. */
@@ -36,8 +37,6 @@ export const windowsTable = {
 } as const;
 
 export interface WindowsArguments extends ArgumentsOf<typeof windowsTable> {}
-
-export type WindowsReader = Reader<typeof windowsTable>;
 
 /**
  * Both layouts have one form: element (p, y, x, c) of the input is at ((p * height + y) * width + x) * inner + c. With
@@ -76,7 +75,7 @@ const MOST_PLACES = 2 ** 31;
 export function windowsOf(
   args: WindowsArguments,
   kind: "max" | "mean",
-  read: WindowsReader,
+  read: ReaderOf<typeof windowsTable>,
 ): PoolWindows & { readonly inputs: number; readonly outputs: number } {
   const layout: ImageLayout = read.choice("layout", args.layout, layouts) ?? windowsTable.layout.default;
   const inputShape = read.extents("inputShape", args.inputShape, 4);
@@ -148,7 +147,7 @@ function isSame(a: readonly number[], b: readonly number[]): boolean {
 }
 
 /** Checks that each element of an image has a place in i32. */
-export function checkPlaces({ height, width }: PoolWindows, read: WindowsReader): void {
+export function checkPlaces({ height, width }: PoolWindows, read: Checks): void {
   if (height * width > MOST_PLACES)
     read.fail("inputShape", `has more than ${MOST_PLACES} places; allowed: as many as i32 has numbers`);
 }

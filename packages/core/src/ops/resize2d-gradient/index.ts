@@ -3,13 +3,7 @@ import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { defineOperation, Fill, type Operation } from "../operation.js";
 import { type Resize2dKind, resize2dKinds } from "../resize2d/index.js";
-import {
-  type ResizedAxis,
-  type Resizing,
-  type ResizingReader,
-  resizingOf,
-  resizingTable,
-} from "../resize2d/resizing.js";
+import { type ResizedAxis, type Resizing, resizingOf, resizingTable } from "../resize2d/resizing.js";
 import type { ArgumentsOf } from "../table.js";
 
 const kindTable = {
@@ -71,7 +65,7 @@ export const resize2dGradient: Operation<
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, resize2dKinds);
-    const resizing = resizingOf(args, kind, read as unknown as ResizingReader);
+    const resizing = resizingOf(args, kind, read);
     const { inputs, outputs } = resizing;
     const outputGradient = read.region(binder, "outputGradient", args.outputGradient, outputs, dtype);
     const inputGradient = read.region(binder, "inputGradient", args.inputGradient, inputs, dtype);

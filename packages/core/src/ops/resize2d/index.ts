@@ -2,7 +2,7 @@ import type { Region } from "../../region.js";
 import { elements } from "../checks.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
-import { type Resizing, type ResizingReader, resizingOf, resizingTable } from "./resizing.js";
+import { type Resizing, resizingOf, resizingTable } from "./resizing.js";
 
 const kindTable = {
   kind: {
@@ -76,7 +76,7 @@ export const resize2d: Operation<
   resolve(args, binder, read) {
     const dtype = read.elementType("dtype", args.dtype, table.dtype);
     const kind = read.kind("kind", args.kind, resize2dKinds);
-    const resizing = resizingOf(args, kind, read as unknown as ResizingReader);
+    const resizing = resizingOf(args, kind, read);
     const { outputs } = resizing;
     const input = read.region(binder, "input", args.input, resizing.inputs, dtype);
     const output = read.region(binder, "output", args.output, outputs, dtype);

@@ -1,5 +1,5 @@
 import { type ImageLayout, imagesOf, layouts } from "../images.js";
-import type { Reader } from "../reader.js";
+import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
 /* Which elements the results of resize2d are made of, for it and its gradient. */
@@ -26,8 +26,6 @@ export const resizingTable = {
 } as const;
 
 export interface ResizingArguments extends ArgumentsOf<typeof resizingTable> {}
-
-export type ResizingReader = Reader<typeof resizingTable>;
 
 export type ResizeCoordinates = NonNullable<ResizingArguments["coordinates"]>;
 
@@ -66,7 +64,7 @@ const NUMBERS = 2 ** 31;
 export function resizingOf(
   args: ResizingArguments,
   kind: "nearest" | "bilinear",
-  read: ResizingReader,
+  read: ReaderOf<typeof resizingTable>,
 ): Resizing & { readonly inputs: number; readonly outputs: number } {
   const layout: ImageLayout = read.choice("layout", args.layout, layouts) ?? resizingTable.layout.default;
   const inputShape = read.extents("inputShape", args.inputShape, 4);

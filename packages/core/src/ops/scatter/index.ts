@@ -1,6 +1,6 @@
 import type { DType } from "../../dtype.js";
 import type { Region } from "../../region.js";
-import { indexStrides } from "../indices.js";
+import { type IndexedAxis, indexedAxis } from "../indices.js";
 import { defineOperation, type Operation } from "../operation.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -49,23 +49,12 @@ export const scatterKinds: readonly ScatterKind[] = Object.keys(table.kind.kinds
 export const scatterTypes: readonly ScatterType[] = table.dtype.types;
 
 /**
- * The axes before and after the given one are merged: output element (o, k, i) is at (o * length + k) * inner + i, update
- * (o, j, i) at (o * count + j) * inner + i, and its index at o * outerStride + j * axisStride + i * innerStride. All
- * extents are at least 1. The output is disjoint from both inputs.
+ * Output element (o, k, i) is at (o * length + k) * inner + i, update (o, j, i) at (o * count + j) * inner + i, and its index
+ * at o * outerStride + j * axisStride + i * innerStride. All extents are at least 1. The output is disjoint from both inputs.
  */
-export interface ScatterProblem<Memory, Type extends DType = ScatterType> {
+export interface ScatterProblem<Memory, Type extends DType = ScatterType> extends IndexedAxis {
   readonly dtype: Type;
   readonly kind: ScatterKind;
-  readonly outer: number;
-  /** Extent of the axis in the output. */
-  readonly length: number;
-  /** Extent of the axis in the updates. */
-  readonly count: number;
-  readonly inner: number;
-  /** As those of `GatherProblem`. */
-  readonly outerStride: number;
-  readonly axisStride: number;
-  readonly innerStride: 0 | 1;
   readonly indices: Region<Memory>;
   readonly updates: Region<Memory>;
   readonly output: Region<Memory>;
@@ -87,9 +76,8 @@ export const scatter: Operation<ScatterArguments, ScatterProblem<unknown>> = /* 
     const shape = read.extents("shape", args.shape);
     const axis = read.axis("axis", args.axis, table.axis.default, shape.length);
     const indexShape = read.extents("indexShape", args.indexShape);
-    const { outer, length, inner } = read.around("shape", shape, axis);
-    const strides = indexStrides(read, shape, indexShape, axis, outer, inner);
-    const { count, outerStride, axisStride, innerStride } = strides;
+    const places = indexedAxis(read, shape, axis, indexShape);
+    const { outer, length, count, inner, outerStride, axisStride, innerStride } = places;
     const indexCount = read.product("indexShape", indexShape);
     const indices = read.region(binder, "indices", args.indices, indexCount, "i32");
     const updateCount = read.product("updates", shape.with(axis, count));

@@ -1,0 +1,58 @@
+import { type BackendError, toBackendError } from "./errors.js";
+import { Listeners } from "./listeners.js";
+
+/** The faults that a driver reports later than the calls that caused them, and the promises that end with them. */
+export class LateFaults {
+  readonly listeners: Listeners<BackendError> = new Listeners<BackendError>("onError");
+  /** For each promise that waits for the device: the function that ends the wait. */
+  readonly #waiting = new Set<(error: BackendError) => void>();
+  /** The first one that no call has reported yet. */
+  #first: BackendError | undefined;
+
+  report(error: BackendError): void {
+    this.#first ??= error;
+    this.listeners.emit(error);
+  }
+
+  /** Throws the fault that no call has reported yet, if there is one. */
+  throwFirst(): void {
+    const fault = this.#first;
+    this.#first = undefined;
+    if (fault !== undefined) throw fault;
+  }
+
+  forget(): void {
+    this.#first = undefined;
+  }
+
+  /** Waits for `work`, unless `interrupt` ends the wait first. Then throws an unreported fault if there is one. */
+  async settle(operation: string, work: () => Promise<void>): Promise<void> {
+    let interruption: BackendError | undefined;
+    let interrupt: (error: BackendError) => void = () => {};
+    const interrupted = new Promise<void>((resolve) => {
+      interrupt = (error) => {
+        interruption = error;
+        resolve();
+      };
+    });
+    this.#waiting.add(interrupt);
+    let failure: BackendError | undefined;
+    try {
+      await Promise.race([work(), interrupted]);
+    } catch (error) {
+      failure = toBackendError(error, "DEVICE_ERROR", operation);
+    } finally {
+      this.#waiting.delete(interrupt);
+    }
+    if (interruption !== undefined) throw interruption;
+    // An earlier fault explains the failure, or spoils the success.
+    this.throwFirst();
+    if (failure !== undefined) throw failure;
+  }
+
+  /** Rejects what waits, because the device is lost or disposed of. */
+  interrupt(error: BackendError): void {
+    for (const interrupt of this.#waiting) interrupt(error);
+    this.#waiting.clear();
+  }
+}
