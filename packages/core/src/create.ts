@@ -1,11 +1,11 @@
 import { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
+  binderIn,
   checkAlloc,
   checkFill,
   fillPattern,
   hostBytes,
-  TableBinder,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -121,13 +121,13 @@ export class CreatedBackend<Memory>
   readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
     takesScalar(this.#operations[operation as OperationName], argument),
   );
-  /** The binders of calls that no kernel carries out. */
+  /** For calls that no kernel carries out. */
   readonly #transfers = {
-    copyHtoD: this.#binder("copyHtoD"),
-    copyDtoH: this.#binder("copyDtoH"),
-    copyDtoHSync: this.#binder("copyDtoHSync"),
-    copyDtoD: this.#binder("copyDtoD"),
-    fill: this.#binder("fill"),
+    copyHtoD: binderIn(this.#table, "copyHtoD"),
+    copyDtoH: binderIn(this.#table, "copyDtoH"),
+    copyDtoHSync: binderIn(this.#table, "copyDtoHSync"),
+    copyDtoD: binderIn(this.#table, "copyDtoD"),
+    fill: binderIn(this.#table, "fill"),
   };
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
@@ -398,7 +398,9 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#transfers.copyHtoD.region("destination", destination, bytes.byteLength, "u8");
+    const region = inMemory(
+      this.#transfers.copyHtoD.region("destination", destination, bytes.byteLength, "u8"),
+    );
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -407,7 +409,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = this.#transfers.copyDtoH.region("source", source, byteLength, "u8");
+    const region = inMemory(this.#transfers.copyDtoH.region("source", source, byteLength, "u8"));
     await this.#faults.settle("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
@@ -428,7 +430,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#transfers.copyDtoHSync.region("source", source, bytes.byteLength, "u8");
+    const region = inMemory(this.#transfers.copyDtoHSync.region("source", source, bytes.byteLength, "u8"));
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -454,8 +456,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#transfers.copyDtoD.region("destination", destination, bytes, "u8");
-    const from = this.#transfers.copyDtoD.region("source", source, bytes, "u8");
+    const to = inMemory(this.#transfers.copyDtoD.region("destination", destination, bytes, "u8"));
+    const from = inMemory(this.#transfers.copyDtoD.region("source", source, bytes, "u8"));
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -474,7 +476,7 @@ export class CreatedBackend<Memory>
     const operation = "fill";
     checkFill(value, count, dtype);
     const pattern = fillPattern(value, dtype);
-    const region = this.#transfers.fill.region("destination", destination, count, dtype);
+    const region = inMemory(this.#transfers.fill.region("destination", destination, count, dtype));
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -657,16 +659,11 @@ export class CreatedBackend<Memory>
 
   /** `handles`: the table of the handles, if it is not that of this backend. */
   #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
-    const own = new TableBinder(this.#table, operation);
-    const others = handles && new TableBinder(handles, operation);
+    const own = binderIn(this.#table, operation);
+    const others = handles && binderIn(handles, operation);
     return {
       region: (argument, operand, elements, dtype, before) => {
-        if (others === undefined) {
-          const found = own.region(argument, operand, elements, dtype, before);
-          // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
-          const memory = found.memory.memory as Memory;
-          return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
-        }
+        if (others === undefined) return inMemory(own.region(argument, operand, elements, dtype, before));
         const found = others.region(argument, operand, elements, dtype, before);
         const handle = innerHandle(found.memory, operation, argument);
         const memory = this.#table.get(handle, operation, argument).memory as Memory;
@@ -720,6 +717,13 @@ export class CreatedBackend<Memory>
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
+}
+
+/**
+ * The region in the memory of the driver. An allocation of 0 bytes has none; nothing looks at the memory of an empty region.
+ */
+function inMemory<Memory>({ memory, byteOffset, byteLength }: Region<Allocation<Memory>>): Region<Memory> {
+  return { memory: memory.memory as Memory, byteOffset, byteLength };
 }
 
 /**
