@@ -121,11 +121,12 @@ async function measure(options: SpeedOptions): Promise<void> {
   const backend = new SwitchableBackend(registry, options.backend);
   await backend.init();
   const scope = openScope(backend);
-  const random = new RandomWeights(backend, scope, dtype, bits);
-  const weights = random.of(shape);
-  await backend.synchronize();
   const profiler = options.profile ? profilerFor(backend) : undefined;
   const measured = profiler?.backend ?? backend;
+  // Products are calls of the weights.
+  const random = new RandomWeights(measured, scope, dtype, bits);
+  const weights = random.of(shape);
+  await backend.synchronize();
   const sampler = new Sampler(measured, shape.vocabulary, { temperature: 0, topP: 1, seed: 1 });
   const transformer = new Transformer(measured, shape, weights, promptLength + tokens, dtype);
   const prompt = Array.from({ length: promptLength }, (_, i) => (7 * i) % shape.vocabulary);

@@ -67,6 +67,17 @@ describe("model files", () => {
       expect(await refusal(gguf.subarray(0, length))).to.match(/^It is cut off: its header goes on after/);
   });
 
+  it("are refused at once if they are far too short for the layers or heads that they announce", async () => {
+    const announcing = (...header: number[]) => refusal(new Uint8Array(Int32Array.from(header).buffer));
+    // Two billion layers, and a head with as many elements.
+    expect(await announcing(2, 1, 2 ** 31 - 1, 1, 1, 1, 1)).to.match(
+      /^It has 28 bytes; .*: it is cut off\.$/,
+    );
+    expect(await announcing(2 ** 31 - 2, 1, 1, 1, 1, -1, 1)).to.match(
+      /^It has 28 bytes; .*: it is cut off\.$/,
+    );
+  });
+
   it("are refused if they are of another kind", async () => {
     expect(await refusal(new TextEncoder().encode("Once upon a time there was a text."))).to.match(
       /^It is neither a GGUF file nor a checkpoint of llama2\.c/,

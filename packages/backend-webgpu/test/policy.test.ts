@@ -51,25 +51,29 @@ describe("webgpu flush policy", () => {
     policy.add(1000, 0);
     policy.submitted(50);
     policy.add(1000, 0);
-    const both = policy.submitted(55);
-    policy.finished(both, 60); // 2000 in 10 milliseconds: 400 in 2
+    policy.submitted(55);
+    policy.finished(policy.latest, 60); // 2000 in 10 milliseconds: 400 in 2
     assert.isFalse(policy.add(399, 60));
     assert.isTrue(policy.isDue(2, 60));
     policy.submitted(60);
     // A slower rate than that takes nothing back: the device may have waited for the caller.
-    policy.finished(policy.submitted(60), 1000);
+    policy.submitted(60);
+    policy.finished(policy.latest, 1000);
     assert.isFalse(policy.add(399, 1000));
   });
 
   it("counts time from when the device had nothing to do, and believes no short one", () => {
     const policy = new BatchPolicy(limits);
     policy.add(1000, 0);
-    const first = policy.submitted(0);
+    policy.submitted(0);
+    const first = policy.latest;
     policy.add(1000, 1);
-    const second = policy.submitted(1);
+    policy.submitted(1);
+    const second = policy.latest;
     policy.finished(first, 4); // 250 a millisecond, if it were believed
     assert.isTrue(policy.add(101, 4));
-    const third = policy.submitted(4);
+    policy.submitted(4);
+    const third = policy.latest;
     policy.finished(second, 20); // 2000 in 20 milliseconds: 200 in 2, and the third is under way since 4
     policy.finished(third, 21);
     assert.isFalse(policy.add(199, 21));

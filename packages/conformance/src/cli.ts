@@ -31,11 +31,27 @@ process.on("unhandledRejection", (error) => {
   process.exitCode = exitCodes.broken;
 });
 
+let law: string | undefined;
+let isThrough = false;
+
+// A backend that ends the process must not look as if it kept the laws, whatever exit code it chose.
+process.on("exit", () => {
+  if (isThrough || stopping.signal.aborted) return;
+  process.stderr.write(
+    `the process was ended ${law === undefined ? "before the first law" : `during the law ${law}`}, by the backend or its runtime\n`,
+  );
+  process.exitCode = exitCodes.broken;
+});
+
 const code = await main(process.argv.slice(2), {
   output: process.stdout,
   errors: process.stderr,
   signal: stopping.signal,
+  onLaw(started) {
+    law = started;
+  },
 });
+isThrough = true;
 // An exit code set above stays.
 if (process.exitCode === undefined || code !== exitCodes.kept) process.exitCode = code;
 setTimeout(() => {

@@ -324,6 +324,15 @@ describe("The command line program", () => {
     assert.isAbove(totals.unfinished, 0, "it does not go on to the end");
   });
 
+  it("ends with 1 if a backend ends the process, and says during which law", async () => {
+    const { code, output, errors } = await command([backendModule("exiting"), ...little]);
+    assert.equal(code, 1, output);
+    assert.match(
+      errors,
+      /^the process was ended during the law .*touches.*, by the backend or its runtime$/m,
+    );
+  });
+
   it("ends though a backend leaves something running, and says so", async () => {
     const { code, errors } = await command([backendModule("lingering"), ...little]);
     assert.equal(code, 0);

@@ -10,6 +10,7 @@ import { checkDtype, listed, refuse } from "./errors.js";
 import { defer } from "./lazy/fusion.js";
 import { concatenate as concatenateOperation } from "./ops/views.js";
 import type { Nested } from "./printing.js";
+import { scope } from "./scope.js";
 import { apply, type Tensor, wrap } from "./tensor.js";
 import { Storage, undoneOnFailure, Value } from "./value.js";
 import { axisOf, checkShape, type Shape, sizeOf } from "./view/shape.js";
@@ -145,12 +146,12 @@ export function ones(backend: ComputeBackend, shape: Shape, dtype: DType = "f32"
 export function arange(backend: ComputeBackend, count: number, dtype: DType = "i32"): Tensor {
   checkShape("arange", [count], "count");
   const like = new Value(backend, "i32", [count]);
-  return converted(wrap(defer(like, { form: "index", axis: 0 }, "i32", [count], [])), dtype);
+  return scope(() => converted(wrap(defer(like, { form: "index", axis: 0 }, "i32", [count], [])), dtype));
 }
 
 /** Returns rows of zeros with a 1 at each index (i32): the shape of the indices with another axis of `classes` places. */
 export function oneHot(indices: Tensor, classes: number, dtype: DType = "f32"): Tensor {
-  return converted(indices.unsqueeze(-1).equal(arange(indices.backend, classes)), dtype);
+  return scope(() => converted(indices.unsqueeze(-1).equal(arange(indices.backend, classes)), dtype));
 }
 
 function converted(made: Tensor, dtype: DType): Tensor {
@@ -167,8 +168,10 @@ export function concatenate(parts: readonly Tensor[], axis = 0): Tensor {
 export function stack(parts: readonly Tensor[], axis = 0): Tensor {
   if (parts.length === 0) refuse("stack", "parts", "is empty; allowed: at least one tensor");
   const place = axisOf("stack", axis, parts[0]!.rank + 1);
-  return concatenate(
-    parts.map((part) => part.unsqueeze(place)),
-    place,
+  return scope(() =>
+    concatenate(
+      parts.map((part) => part.unsqueeze(place)),
+      place,
+    ),
   );
 }

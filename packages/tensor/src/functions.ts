@@ -19,6 +19,7 @@ import {
   rope as ropeOperation,
 } from "./ops/networks.js";
 import type { Random } from "./random.js";
+import { scope } from "./scope.js";
 import { apply, type Tensor, where } from "./tensor.js";
 
 export interface NormOptions {
@@ -137,8 +138,10 @@ export function rope(
 export function dropout(x: Tensor, probability: number, random: Random): Tensor {
   if (!(probability >= 0 && probability < 1))
     refuse("dropout", "probability", `is ${probability}; allowed: numbers from 0 up to but without 1`);
-  const stays = random.bernoulli(x.backend, x.shape, 1 - probability);
-  return where(stays, x.mul(1 / (1 - probability)), 0);
+  return scope(() => {
+    const stays = random.bernoulli(x.backend, x.shape, 1 - probability);
+    return where(stays, x.mul(1 / (1 - probability)), 0);
+  });
 }
 
 /**
@@ -153,5 +156,5 @@ export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
       "labels",
       `is ${String(labels)}; allowed: i32 ${listed(rows)}, beside logits ${listed(logits.shape)}`,
     );
-  return logits.logSoftmax().takeAlong(labels.unsqueeze(-1)).mean().neg();
+  return scope(() => logits.logSoftmax().takeAlong(labels.unsqueeze(-1)).mean().neg());
 }

@@ -27,7 +27,7 @@ import {
 import { cast, expand, permute, place, reshape, slice } from "./ops/views.js";
 import { format, type Nested, nested } from "./printing.js";
 import { isTracked, record } from "./recorder.js";
-import { Scoped } from "./scope.js";
+import { Scoped, scope } from "./scope.js";
 import { Storage, undoneOnFailure, Value } from "./value.js";
 import { axesOf, axisOf, checkShape, type Shape, sameShape } from "./view/shape.js";
 import { reshaped, type Span, type TensorView } from "./view/tensor-view.js";
@@ -256,15 +256,19 @@ export class Tensor extends Scoped {
     const from = place < 0 ? place + extent : place;
     if (!Number.isInteger(place) || from < 0 || from >= extent)
       refuse("at", "place", `is ${place}; allowed: ${-extent} to ${extent - 1}`, "OUT_OF_BOUNDS");
-    const part = this.slice(along, { start: from, end: from + 1 });
-    return part.reshape(...this.shape.toSpliced(along, 1));
+    return scope(() => {
+      const part = this.slice(along, { start: from, end: from + 1 });
+      return part.reshape(...this.shape.toSpliced(along, 1));
+    });
   }
 
   /** The elements along some axes in the opposite order. */
   flip(axes?: number | readonly number[]): Tensor {
-    return axesOf("flip", axes, this.rank).reduce<Tensor>(
-      (tensor, axis) => tensor.slice(axis, { step: -1 }),
-      this.#same(),
+    return scope(() =>
+      axesOf("flip", axes, this.rank).reduce<Tensor>(
+        (tensor, axis) => tensor.slice(axis, { step: -1 }),
+        this.#same(),
+      ),
     );
   }
 
@@ -427,20 +431,22 @@ export class Tensor extends Scoped {
 
   /** x if x > 0, else slope x. */
   leakyRelu(slope = 0.01): Tensor {
-    return where(this.greater(0), this, this.mul(slope));
+    return scope(() => where(this.greater(0), this, this.mul(slope)));
   }
 
   /** x if x > 0, else alpha (e^x - 1). */
   elu(alpha = 1): Tensor {
-    const isPositive = this.greater(0);
-    // Not e^x of large x, which is infinite: the gradient would multiply that by 0.
-    const negative = where(isPositive, 0, this);
-    return where(isPositive, this, negative.unary("expm1").mul(alpha));
+    return scope(() => {
+      const isPositive = this.greater(0);
+      // Not e^x of large x, which is infinite: the gradient would multiply that by 0.
+      const negative = where(isPositive, 0, this);
+      return where(isPositive, this, negative.unary("expm1").mul(alpha));
+    });
   }
 
   /** Nothing below `least`, nothing above `most`. */
   clip(least: number, most: number): Tensor {
-    return this.maximum(least).minimum(most);
+    return scope(() => this.maximum(least).minimum(most));
   }
 
   /** Another element type, converted as `copy` does. */
@@ -486,9 +492,11 @@ export class Tensor extends Scoped {
 
   /** The mean of (x - mean)^2. */
   variance(axes?: number | readonly number[], { keepAxes }: ReductionOptions = {}): Tensor {
-    return this.sub(this.mean(axes, { keepAxes: true }))
-      .square()
-      .mean(axes, { keepAxes });
+    return scope(() =>
+      this.sub(this.mean(axes, { keepAxes: true }))
+        .square()
+        .mean(axes, { keepAxes }),
+    );
   }
 
   /** ln(sum of e^x), which does not overflow on the way. */
@@ -512,7 +520,8 @@ export class Tensor extends Scoped {
 
   /** Other kinds of `scan`, by the name that core has for them. */
   scan(kind: ScanKind, axis = -1, { exclusive = false, reverse = false }: ScanOptions = {}): Tensor {
-    const operation = scans[kind] ?? refuse("scan", "kind", `is ${String(kind)}, which is unknown`);
+    if (!Object.hasOwn(scans, kind)) refuse("scan", "kind", `is ${String(kind)}, which is unknown`);
+    const operation = scans[kind];
     return apply(operation, [this], { axis, exclusive, reverse });
   }
 
@@ -535,15 +544,17 @@ export class Tensor extends Scoped {
         "shapes",
         `are ${listed(this.shape)} and ${listed(other.shape)}; allowed: at least one axis each`,
       );
-    const a = this.rank === 1 ? this.unsqueeze(0) : this;
-    const b = other.rank === 1 ? other.unsqueeze(1) : other;
-    const product = apply(matmul, [a, b], undefined);
-    const batch = product.shape.slice(0, -2);
-    return product.reshape(
-      ...batch,
-      ...(this.rank === 1 ? [] : [a.shape.at(-2)!]),
-      ...(other.rank === 1 ? [] : [b.shape.at(-1)!]),
-    );
+    return scope(() => {
+      const a = this.rank === 1 ? this.unsqueeze(0) : this;
+      const b = other.rank === 1 ? other.unsqueeze(1) : other;
+      const product = apply(matmul, [a, b], undefined);
+      const batch = product.shape.slice(0, -2);
+      return product.reshape(
+        ...batch,
+        ...(this.rank === 1 ? [] : [a.shape.at(-2)!]),
+        ...(other.rank === 1 ? [] : [b.shape.at(-1)!]),
+      );
+    });
   }
 
   /** x W + b, with W [inputs, outputs] and, if there is one, b [outputs]; the axes before the last one are kept. */
@@ -557,9 +568,11 @@ export class Tensor extends Scoped {
   take(indices: Tensor, axis = 0): Tensor {
     const along = axisOf("take", axis, this.rank);
     const ones = (count: number): number[] => new Array<number>(count).fill(1);
-    const list = indices.reshape(...ones(along), indices.size, ...ones(this.rank - along - 1));
-    const taken = apply(gather, [this, list], { axis: along });
-    return taken.reshape(...this.shape.slice(0, along), ...indices.shape, ...this.shape.slice(along + 1));
+    return scope(() => {
+      const list = indices.reshape(...ones(along), indices.size, ...ones(this.rank - along - 1));
+      const taken = apply(gather, [this, list], { axis: along });
+      return taken.reshape(...this.shape.slice(0, along), ...indices.shape, ...this.shape.slice(along + 1));
+    });
   }
 
   /** Elements along an axis, each at an index (i32) of its own: the shape of the indices, which is that of this tensor but along the axis. */
@@ -619,7 +632,16 @@ export function apply<Attributes>(
   attributes: Attributes,
 ): Tensor {
   const values = new Array<Value>(inputs.length);
-  for (let i = 0; i < inputs.length; i++) values[i] = inputs[i]!.value;
+  for (let i = 0; i < inputs.length; i++) {
+    const input: unknown = inputs[i];
+    if (!(input instanceof Tensor))
+      refuse(
+        operation.name,
+        `inputs[${i}]`,
+        `is ${described(input)}; allowed: tensors, and numbers in arithmetic`,
+      );
+    values[i] = input.value;
+  }
   checkBackends(operation.name, values);
   const isSaved = isTracked(values);
   const result = undoneOnFailure(() => operation.forward(values, attributes, isSaved));
@@ -651,6 +673,11 @@ export function applyAll(
   if (isTracked(values))
     refuse(name, "inputs", "are on a tape, and it has no gradient; allowed: withoutRecording", "UNSUPPORTED");
   return undoneOnFailure(() => forward(values)).map((value) => value && wrap(value));
+}
+
+/** What stands in the place of a tensor, for a message. */
+function described(value: unknown): string {
+  return value === null || value === undefined ? String(value) : `of type ${typeof value}`;
 }
 
 function checkBackends(name: string, values: readonly Value[]): void {

@@ -2,7 +2,20 @@
 import { setImmediate } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { Sgd, scope, type Tensor, tensor, valueAndGrad, zeros } from "@backplane/tensor";
+import {
+  arange,
+  crossEntropy,
+  dropout,
+  oneHot,
+  Random,
+  Sgd,
+  scope,
+  stack,
+  type Tensor,
+  tensor,
+  valueAndGrad,
+  zeros,
+} from "@backplane/tensor";
 import { assert } from "chai";
 import { onCpu, throws } from "./support.js";
 
@@ -46,6 +59,38 @@ describe("memory", () => {
     assert.equal(backend.memory().liveAllocations, liveAllocations + 2);
     for (const { weight } of layer.all) weight.dispose();
     assert.equal(backend.memory().liveAllocations, liveAllocations);
+  });
+
+  it("is freed with the operands and the result, whatever a function of several steps makes on its way", async () => {
+    const { backend } = bench;
+    const { liveAllocations } = backend.memory();
+    const random = new Random(1);
+    const functions: Record<string, (x: Tensor, vector: Tensor, indices: Tensor) => Tensor> = {
+      at: (x) => x.at(0),
+      flip: (x) => x.flip(),
+      clip: (x) => x.clip(0, 2),
+      leakyRelu: (x) => x.leakyRelu(),
+      elu: (x) => x.elu(),
+      variance: (x) => x.variance(1),
+      matmul: (x, vector) => x.matmul(vector),
+      take: (x, _, indices) => x.take(indices),
+      oneHot: (_x, _vector, indices) => oneHot(indices, 3),
+      arange: () => arange(backend, 3, "f32"),
+      stack: (x) => stack([x, x]),
+      dropout: (x) => dropout(x, 0.5, random),
+      crossEntropy: (x, _, indices) => crossEntropy(x, indices),
+    };
+    for (const [name, f] of Object.entries(functions)) {
+      const x = tensor(backend, [
+        [1, 2],
+        [3, 4],
+      ]);
+      const [vector, indices] = [tensor(backend, [1, 2]), tensor(backend, [1, 0], { dtype: "i32" })];
+      const result = f(x, vector, indices);
+      await result.data();
+      for (const one of [x, vector, indices, result]) one.dispose();
+      assert.equal(backend.memory().liveAllocations, liveAllocations, name);
+    }
   });
 
   it("is freed when the function of a scope fails, and a promise is refused", () => {

@@ -97,6 +97,19 @@ describe("a tensor", () => {
       ones(backend, [2], "i32").add(0.5),
     );
     const x = ones(backend, [2, 2]);
+    for (const other of ["1", 1n, undefined, null])
+      throws(
+        "INVALID_ARGUMENT",
+        /^add: inputs\[1\] is .*; allowed: tensors, and numbers in arithmetic$/,
+        () => x.add(other as never),
+      );
+    throws("INVALID_ARGUMENT", /unary: kind is toString, which is unknown/, () =>
+      x.unary("toString" as never),
+    );
+    throws("INVALID_ARGUMENT", /binary: kind is constructor, which is unknown/, () =>
+      x.binary("constructor" as never, 1),
+    );
+    throws("INVALID_ARGUMENT", /scan: kind is valueOf, which is unknown/, () => x.scan("valueOf" as never));
     throws("INVALID_ARGUMENT", /scan: kind is nope, which is unknown/, () => x.scan("nope" as never));
     throws("INVALID_ARGUMENT", /binary: kind is nope, which is unknown/, () =>
       x.binaryFrom("nope" as never, 1),

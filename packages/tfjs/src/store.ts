@@ -141,10 +141,13 @@ export class TensorStore extends KernelBackend {
 
   /** Time until the device has finished, in milliseconds. Calls `body` at once. */
   override async time(body: () => void): Promise<BackendTimingInfo> {
-    const begun = this.compute.synchronize().then(() => performance.now());
+    const finished = () => this.compute.synchronize().then(() => performance.now());
+    const before = finished();
+    // If the body throws, nobody awaits it.
+    before.catch(() => {});
     body();
-    const ended = this.compute.synchronize().then(() => performance.now());
-    return { kernelMs: (await ended) - (await begun) };
+    const [begun, ended] = await Promise.all([before, finished()]);
+    return { kernelMs: ended - begun };
   }
 
   override memory(): { unreliable: boolean; reasons?: string[]; numBytesOnDevice: number } {

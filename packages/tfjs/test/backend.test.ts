@@ -6,6 +6,11 @@ import { type Registration, register } from "@backplane/tfjs";
 import { MathBackendCPU } from "@tensorflow/tfjs-backend-cpu";
 import * as tf from "@tensorflow/tfjs-core";
 
+/** The squares, by a kernel that is for the device, however few they are. */
+function squared<T extends tf.Tensor>(x: T): T {
+  return tf.tidy(() => tf.squaredDifference<T>(x, tf.scalar(0, x.dtype as "float32")));
+}
+
 describe("register", () => {
   const name = "registered";
   let registration: Registration;
@@ -57,7 +62,7 @@ describe("register", () => {
     assert.deepEqual([...x.dataSync()], [1, 2, 3]);
     assert.equal(zeros.dataSync().length, 100);
     assert.equal(live(), before);
-    const y = tf.square(x);
+    const y = squared(x);
     assert.equal(live(), before + 2);
     assert.deepEqual([...y.dataSync()], [1, 4, 9]);
     tf.dispose([x, y, zeros]);
@@ -65,7 +70,7 @@ describe("register", () => {
   });
 
   it("does not write numbers of the host to the device", () => {
-    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const x = squared(tf.tensor1d([1, 2, 3]));
     const before = live();
     const two: tf.Tensor = tf.scalar(2);
     const huge = tf.fill([1], 1e39);
@@ -166,11 +171,15 @@ describe("register", () => {
       assert.equal(live(), before);
     }
     await other.dispose();
-    // Too many, and not exact.
+    // Too many, without a function there, and of axes that are no neighbours.
     for (const call of [
       () => tf.add(tf.ones([1001]), tf.ones([1001])),
       () => tf.tile(tf.ones([600]), [2]),
-      () => tf.div(row(), row()),
+      () => tf.tanh(tf.ones([63])),
+      () => tf.sum(tf.ones([1001])),
+      () => tf.erf(row()),
+      () => tf.sum(tf.ones([2, 2, 2]), [0, 2]),
+      () => tf.sum(tf.tensor1d([], "float32")),
       () => tf.add(row(), whole()),
     ]) {
       const { rows } = await registration.profile(() => tf.tidy(() => void call()));
@@ -183,9 +192,96 @@ describe("register", () => {
       );
   });
 
+  it("computes functions and sums of few numbers of the host there, like the device but for last bits", async () => {
+    const before = live();
+    const special = () =>
+      tf.tensor1d([Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 0, -2, 3]);
+    const floats = () => tf.tensor2d([0.25, -0.5, 0.75, 0.875, -0.125, 0.5], [2, 3]);
+    const positive = () => tf.tensor1d([1, 1.5, 2, 40]);
+    const whole = () => tf.tensor2d([46341, -(2 ** 31), 3, -4, 2 ** 31 - 1, 0], [2, 3], "int32");
+    const truth = () => tf.tensor1d([1, 0, 1], "bool");
+    const cube = () => tf.tensor3d([1, 8, 2, 7, 3, 6, 4, 5, -1, -8, -2, -7], [2, 3, 2]);
+    const calls: (() => tf.Tensor)[] = [
+      ...[tf.acos, tf.asin, tf.asinh, tf.atan, tf.atanh, tf.cos, tf.cosh, tf.exp, tf.expm1, tf.sigmoid].map(
+        (of) => () => of(floats()),
+      ),
+      ...[tf.sin, tf.sinh, tf.softplus, tf.tan, tf.tanh, tf.elu, tf.selu, tf.relu, tf.relu6].map(
+        (of) => () => of(floats()),
+      ),
+      ...[tf.acosh, tf.log, tf.log1p, tf.reciprocal, tf.rsqrt, tf.sqrt].map((of) => () => of(positive())),
+      ...[tf.abs, tf.ceil, tf.exp, tf.floor, tf.neg, tf.relu, tf.relu6, tf.sigmoid, tf.square, tf.tanh].map(
+        (of) => () => of(special()),
+      ),
+      ...[tf.elu, tf.selu, tf.sqrt, tf.log].map((of) => () => of(special())),
+      ...[tf.abs, tf.neg, tf.square, tf.exp].map((of) => () => of(whole())),
+      ...[tf.abs, tf.neg, tf.exp].map((of) => () => of(truth())),
+      () => tf.leakyRelu(special(), 0.3),
+      () => tf.logicalNot(truth()),
+      () => tf.clipByValue(special(), -1, 2),
+      () => tf.clipByValue(special(), Number.NEGATIVE_INFINITY, 2),
+      () => tf.clipByValue(whole(), -1.5, 2.5),
+      () => tf.div(floats(), floats()),
+      () => tf.maximum(special(), 1),
+      () => tf.minimum(whole(), tf.scalar(5, "int32")),
+      ...[tf.sum, tf.mean, tf.max, tf.min].flatMap((of) => [
+        () => of(cube()),
+        () => of(cube(), 0),
+        () => of(cube(), 1, true),
+        () => of(cube(), [1, 2]),
+        () => of(cube(), [0, 1]),
+        () => of(special()),
+        () => of(tf.scalar(2.5)),
+      ]),
+      ...[tf.sum, tf.max, tf.min].map((of) => () => of(whole(), 1)),
+      ...[tf.argMax, tf.argMin].flatMap((of) => [
+        () => of(cube(), 0),
+        () => of(cube(), 1),
+        () => of(whole(), 1),
+        () => of(special()),
+        () => of(tf.tensor2d([Number.NaN, Number.NEGATIVE_INFINITY, Number.NaN, 7], [2, 2]), 1),
+        () => of(tf.tensor1d([5, 5, 1, 1])),
+      ]),
+    ];
+    const readOf = (call: () => tf.Tensor) =>
+      tf.tidy(() => {
+        const result = call();
+        return { shape: result.shape, dtype: result.dtype, values: [...result.dataSync()] };
+      });
+    const other = await register(tf, [cpu()], { name: "device", use: false, hostElements: 0 });
+    for (const call of calls) {
+      await tf.setBackend("device");
+      const { rows: onDevice } = await other.profile(() => readOf(call));
+      assert.ok(onDevice.every(({ onHost }) => onHost === 0));
+      const expected = readOf(call);
+      await tf.setBackend(name);
+      const actual = readOf(call);
+      const what = `${call}: ${actual.values}; on the device: ${expected.values}`;
+      assert.deepEqual([actual.shape, actual.dtype], [expected.shape, expected.dtype], what);
+      for (const [i, value] of expected.values.entries()) {
+        const found = actual.values[i]!;
+        const isSame = Object.is(found, value) || Math.abs(found - value) <= 1e-6 * Math.abs(value);
+        assert.ok(isSame || (found === 0 && value === 0), what);
+      }
+      const { rows } = await registration.profile(() => readOf(call));
+      assert.equal(
+        rows.reduce((sum, { onHost }) => sum + onHost, 0),
+        1,
+        what,
+      );
+      assert.equal(live(), before);
+    }
+    // What has been on the device is computed there.
+    const x = floats();
+    tf.dispose(tf.erf(x));
+    const { rows } = await registration.profile(() => void tf.dispose(tf.exp(x)));
+    assert.ok(rows.every(({ onHost }) => onHost === 0));
+    x.dispose();
+    await other.dispose();
+  });
+
   it("shares the data of reshaped and cloned tensors", () => {
     const before = { live: live(), ids: tf.engine().backend.numDataIds() };
-    const x = tf.square(tf.tensor1d([1, 2, 3, 4]));
+    const x = squared(tf.tensor1d([1, 2, 3, 4]));
     const views = [tf.reshape(x, [2, 2]), tf.clone(x), tf.expandDims(x, 0)];
     assert.equal(tf.engine().backend.numDataIds(), before.ids + 2);
     x.dispose();
@@ -197,7 +293,7 @@ describe("register", () => {
   it("shares the memory of parts in one piece, as long as any of them lives", () => {
     const before = live();
     tf.engine().startScope();
-    const x = tf.square(tf.reshape(tf.range(1, 17), [4, 4]));
+    const x = squared(tf.reshape(tf.range(1, 17), [4, 4]));
     const rows = tf.slice(x, [1, 0], [3, 4]);
     const first = live();
     const [row, all] = [tf.slice(rows, [1, 0], [1, 4]), tf.split(rows, 3)];
@@ -231,7 +327,7 @@ describe("register", () => {
       [() => tf.slice(two, 1, 1), [196]],
     ];
     for (const [run, expected] of results) assert.deepEqual([...run().dataSync()], expected, String(run));
-    const whole = tf.square(tf.fill([2, 4], 3, "int32"));
+    const whole = squared(tf.fill([2, 4], 3, "int32"));
     const part = tf.slice(whole, [1, 0], [1, 4]);
     assert.deepEqual([...tf.matMul(part, part, false, true).dataSync()], [4 * 81]);
     tf.engine().endScope();
@@ -239,7 +335,7 @@ describe("register", () => {
   });
 
   it("copies a part that would keep a memory of more than eight times its size, or begins between vectors", () => {
-    const x = tf.square(tf.range(0, 36));
+    const x = squared(tf.range(0, 36));
     const before = live();
     const parts = [tf.slice(x, 4, 5), tf.slice(x, 4, 4), tf.slice(x, 6, 20)];
     assert.equal(live(), before + 2);
@@ -271,7 +367,7 @@ describe("register", () => {
   });
 
   it("frees what a kernel has made if it fails, on the device and on the host", async () => {
-    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const x = squared(tf.tensor1d([1, 2, 3]));
     const z = tf.complex(x, x);
     const count = () => ({ live: live(), ids: tf.engine().backend.numDataIds() });
     const before = count();
@@ -455,7 +551,7 @@ describe("register", () => {
 
   it("moves tensors to another backend, which says what to await", async () => {
     const x = tf.tensor1d([1, 2, 3]);
-    const y = tf.square(x);
+    const y = squared(x);
     const report = await registration.use("webgpu");
     assert.equal(registration.current, "webgpu");
     assert.deepEqual(
@@ -480,7 +576,7 @@ describe("register", () => {
   });
 
   it("gives other backends of TensorFlow.js the values", async () => {
-    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const x = squared(tf.tensor1d([1, 2, 3]));
     await tf.setBackend("cpu");
     const y = tf.add(x, 1);
     await tf.setBackend(name);
@@ -499,10 +595,10 @@ describe("register", () => {
   it("profiles kernels", async () => {
     const x = tf.tensor1d([1, 2, 3]);
     const profile = await registration.profile(() =>
-      tf.tidy(() => tf.add(tf.square(x), tf.square(x)).dataSync()),
+      tf.tidy(() => tf.add(squared(x), squared(x)).dataSync()),
     );
     const calls = Object.fromEntries(profile.rows.map((row) => [row.kernel, row.calls]));
-    assert.deepEqual(calls, { Square: 2, Add: 1 });
+    assert.deepEqual(calls, { SquaredDifference: 2, Add: 1 });
     assert.ok(profile.rows.every(({ onHost }) => onHost === 0));
     const { rows } = await registration.profile(() => tf.tidy(() => void tf.split(tf.add(x, x), 3)));
     assert.deepEqual(
@@ -513,14 +609,22 @@ describe("register", () => {
       ],
       "x has been on the device",
     );
-    const { kernelMs } = await tf.time(() => tf.dispose(tf.square(x)));
+    const { kernelMs } = await tf.time(() => tf.dispose(squared(x)));
     assert.equal(typeof kernelMs, "number");
     assert.equal((await registration.profile(() => {})).rows.length, 0);
     x.dispose();
   });
 
+  it("makes a range of nothing where no number of steps leads from its start to its end", () => {
+    const before = tf.memory().numBytes;
+    const range = tf.range(0, 5, Number.NaN);
+    assert.deepEqual(range.shape, [0]);
+    assert.equal(tf.memory().numBytes, before);
+    range.dispose();
+  });
+
   it("says what is true of its memory", () => {
-    const x = tf.square(tf.tensor1d([1, 2, 3]));
+    const x = squared(tf.tensor1d([1, 2, 3]));
     const memory = tf.memory() as tf.MemoryInfo & { numBytesOnDevice: number };
     assert.equal(memory.unreliable, false);
     assert.equal(memory.numBytesOnDevice, registration.compute.memory().liveBytes);
@@ -530,7 +634,7 @@ describe("register", () => {
   it("restores what the host has after the loss of a device", async () => {
     await registration.use("webgpu");
     const known = tf.tensor1d([1, 2, 3]);
-    const read = tf.square(known);
+    const read = squared(known);
     await read.data();
     const unread = tf.add(read, known);
     const [readPart, unreadPart] = [tf.slice(read, 0, 2), tf.slice(read, 0, 2)];
@@ -541,7 +645,22 @@ describe("register", () => {
     });
     device.destroy();
     await lost;
-    assert.throws(() => tf.square(read), { code: "DEVICE_LOST" });
+    assert.throws(() => squared(read), { code: "DEVICE_LOST" });
+    const unhandled: unknown[] = [];
+    const note = (error: unknown) => void unhandled.push(error);
+    process.on("unhandledRejection", note);
+    await assert.rejects(
+      tf.time(() => {}),
+      { code: "DEVICE_LOST" },
+    );
+    const failing = tf.time(() => {
+      throw new Error("mine");
+    });
+    await assert.rejects(failing, /mine/);
+    // Node.js tells of them before the next turn.
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("unhandledRejection", note);
+    assert.deepEqual(unhandled, []);
     const report = await registration.use("cpu");
     // That of `unread`, and that of which only a part has not been read.
     assert.equal(report.lost.length, 2);
@@ -550,14 +669,14 @@ describe("register", () => {
     const partSum = tf.add(readPart, tf.slice(read, 0, 2));
     assert.deepEqual([...partSum.dataSync()], [2, 8]);
     assert.throws(() => unread.dataSync(), { code: "DEVICE_LOST" });
-    assert.throws(() => tf.square(unreadPart), { code: "DEVICE_LOST" });
-    assert.throws(() => tf.square(unread), { code: "DEVICE_LOST" });
+    assert.throws(() => squared(unreadPart), { code: "DEVICE_LOST" });
+    assert.throws(() => squared(unread), { code: "DEVICE_LOST" });
     tf.dispose([known, read, readPart, unread, unreadPart, sum, partSum]);
   });
 
   it("restores a part of a tensor at the beginning of memory of its own", async () => {
     const other = await register(tf, [webgpu(), cpu()], { name: "parts", hostElements: 0 });
-    const x = tf.square(tf.tensor1d([1, 2, 3, 4, 5, 6, 7, 8]));
+    const x = squared(tf.tensor1d([1, 2, 3, 4, 5, 6, 7, 8]));
     const part = tf.slice(x, [4], [4]);
     await part.data();
     const device = other.compute.inner.native() as { destroy(): void };
@@ -568,7 +687,7 @@ describe("register", () => {
     await lost;
     await other.use("cpu");
     for (let i = 0; i < 2; i++)
-      assert.deepEqual([...tf.square(part).dataSync()], [25 ** 2, 36 ** 2, 49 ** 2, 64 ** 2]);
+      assert.deepEqual([...squared(part).dataSync()], [25 ** 2, 36 ** 2, 49 ** 2, 64 ** 2]);
     await tf.setBackend(name);
     await other.dispose();
   });
@@ -577,7 +696,7 @@ describe("register", () => {
     for (let i = 0; i < 300; i++) {
       tf.engine().reset();
       await tf.setBackend(name);
-      tf.square(tf.tensor1d([i]));
+      squared(tf.tensor1d([i]));
     }
     tf.engine().reset();
     assert.equal(live(), 0);

@@ -50,6 +50,17 @@ export async function readLlama2c(file: ByteSource): Promise<Checkpoint> {
     throw new FileError(
       `It is neither a GGUF file nor a checkpoint of llama2.c: as the latter, its ${fault}.`,
     );
+  const shapes = layerShapes(sizes);
+  const layerWeights = order.reduce((sum, name) => sum + shapes[name][0] * shapes[name][1], 0);
+  const vocabularies = words < 0 ? 2 : 1;
+  const weights = vocabularies * vocabulary * size + layers * layerWeights + size + length * headSize;
+  const fileBytes = HEADER_BYTES + storedBytes("F32", weights);
+  // Before a list is made of each layer, or of each pair: any file may turn out to say that it has billions of them.
+  if (fileBytes !== file.size)
+    throw new FileError(
+      `It has ${file.size} bytes; as a checkpoint of llama2.c with its header it has ${fileBytes}${file.size < fileBytes ? ": it is cut off" : ""}.`,
+    );
+
   const shape: Shape = { ...sizes, frequencies: ropeFrequencies(headSize, 10_000) };
 
   let offset = HEADER_BYTES;
@@ -59,17 +70,12 @@ export async function readLlama2c(file: ByteSource): Promise<Checkpoint> {
     return matrix;
   };
   const embedding = next(vocabulary, size);
-  const shapes = layerShapes(shape);
   const arrays = Object.fromEntries(
     order.map((name) => [name, Array.from({ length: layers }, () => next(...shapes[name]))]),
   ) as Record<keyof StoredLayer, StoredMatrix[]>;
   const finalNorm = next(1, size);
   next(length, headSize);
   const classifier = words < 0 ? next(vocabulary, size) : undefined;
-  if (offset !== file.size)
-    throw new FileError(
-      `It has ${file.size} bytes; as a checkpoint of llama2.c with its header it has ${offset}${file.size < offset ? ": it is cut off" : ""}.`,
-    );
   const layerAt = (i: number) =>
     Object.fromEntries(order.map((name) => [name, arrays[name][i]])) as unknown as StoredLayer;
   return {

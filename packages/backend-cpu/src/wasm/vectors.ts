@@ -157,6 +157,7 @@ export const i16x8: Table<keyof typeof i16x8Binary, Binary<"v128">> &
   replaceLane: replace("i32", 0x1a),
 };
 
+/** `dotI16x8S`: lane i is the sum of the products of lanes 2 i and 2 i + 1 of 16 bits. */
 const i32x4Binary = {
   eq: 0x37,
   ne: 0x38,
@@ -175,6 +176,7 @@ const i32x4Binary = {
   minU: 0xb7,
   maxS: 0xb8,
   maxU: 0xb9,
+  dotI16x8S: 0xba,
 } as const;
 const i32x4Unary = {
   abs: 0xa0,

@@ -1,11 +1,13 @@
 // Tags: kernels, pure
 import { dtypeBytes, type FloatType, floatTypes, type QuantizedGemmProblem } from "@backplane/core";
 import { expect } from "chai";
-import { type CpuMemory, readSlackBytes } from "#src/kernels/kernel.js";
+import { address, type CpuMemory, readSlackBytes } from "#src/kernels/kernel.js";
 import { groupColumns, stretchBlocks } from "#src/kernels/quantized-gemm/dot.wasm.js";
-import { chunkColumns } from "#src/kernels/quantized-gemm/few-rows.wasm.js";
+import { chunkColumns } from "#src/kernels/quantized-gemm/finish.js";
 import { mostFewRows, quantizedGemm } from "#src/kernels/quantized-gemm/index.js";
 import { chunkRows } from "#src/kernels/quantized-gemm/prepare.wasm.js";
+import { scalesAtOnce } from "#src/kernels/quantized-gemm/scales.js";
+import { splitBlocks, splitBytes } from "#src/kernels/quantized-gemm/split.wasm.js";
 import { types } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
@@ -30,7 +32,27 @@ const shapes: readonly Extents[] = [
   ...[chunkRows - 1, chunkRows + 1, 67].map((n): Extents => [20, n, 129]),
   ...[stretchBlocks, stretchBlocks + 1, 2 * stretchBlocks].map((blocks): Extents => [3, 6, 32 * blocks]),
   ...[1, 15, 16, 17, 31, 32, 64, 127, 128, 256, 1000].map((k): Extents => [1, 5, k]),
+  ...[1, groupColumns + 1, chunkColumns + 1].map((n): Extents => [1, n, 70]),
+  ...[scalesAtOnce, scalesAtOnce + 1, splitBlocks + 1].map((blocks): Extents => [1, 6, 32 * blocks]),
 ];
+
+/** What a block of a row may have that no unit holds, and what one holds. Each makes a number for a place of the row. */
+const hostile: Readonly<Record<string, (next: () => number, place: number) => number>> = {
+  "large beside small numbers": (next, place) => (place % 7 === 3 ? 1e30 : 1e-30) * (next() - 0.5),
+  "numbers that are large as they are": (next) => (next() - 0.5) * 2 ** 112,
+  "all exponents": (next) => (next() - 0.5) * 2 ** (100 * (next() - 0.5)),
+  "numbers just below a power of two": (next) => (2 - 2 ** -23) * 2 ** Math.floor(-30 * next()),
+  "numbers around the least that may be rounded": (next, place) =>
+    place % 32 === 5 ? 1.75 : (1 + next()) * 2 ** (-10 - Math.floor(14 * next())),
+  "subnormal numbers": (next) => Math.floor(1000 * next()) * 2 ** -149,
+  "subnormal numbers beside 1": (next, place) => (place % 32 === 9 ? 1 : Math.floor(9 * next()) * 2 ** -149),
+  zeros: (next) => (next() < 0.5 ? 0 : -0),
+  "a block of zeros between others": (next, place) => (place >> 6 === 1 ? 0 : next() - 0.5),
+  "an infinity": (next, place) => (place === 40 ? Number.POSITIVE_INFINITY : next() - 0.5),
+  "infinities of both signs": (next, place) =>
+    place === 40 || place === 75 ? (place - 50) * Number.POSITIVE_INFINITY : next() - 0.5,
+  "a NaN": (next, place) => (place === 70 ? Number.NaN : next() - 0.5),
+};
 
 describeEitherWay("quantizedGemm kernels", (options) => {
   let bench: Workbench;
@@ -101,6 +123,85 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         }
     });
 
+  /** One row of A in f32 times some rows of B without zero points, in exact scales. */
+  function oneRow(bits: 4 | 8, block: 32 | 64 | 128, a: Float32Array, b: Uint8Array, scales: Float32Array) {
+    const [k, blocks] = [a.length, Math.ceil(a.length / block)];
+    const n = scales.length / blocks;
+    const c = bench.alloc(4 * n);
+    const problem: QuantizedGemmProblem<CpuMemory> = {
+      ...{
+        dtype: "f32",
+        scaleType: "f32",
+        bits,
+        block,
+        m: 1,
+        n,
+        k,
+        blocks,
+        beta: 0,
+        activation: undefined,
+        c,
+      },
+      ...{ a: bench.upload(a), b: bench.upload(b), scales: bench.upload(scales) },
+      ...{ zeroPoints: undefined, bias: undefined },
+    };
+    bench.run(quantizedGemm.plan(problem, bench.context));
+    return bench.float32(c);
+  }
+
+  for (const [name, number] of Object.entries(hostile))
+    it(`stay within the error bound of one row with ${name}`, async () => {
+      for (const bits of [4, 8] as const)
+        for (const block of [32, 64, 128] as const)
+          for (const k of [3, 200]) {
+            bench = await Workbench.create(quantizedGemm.kernels, options);
+            const next = randomNumbers(k + block + bits);
+            const [n, blocks, middle] = [6, Math.ceil(k / block), 2 ** (bits - 1)];
+            const a = Float32Array.from({ length: k }, (_, p) => number(next, p));
+            const most = a.reduce((sum, x) => Math.max(sum, Math.abs(x)), 0);
+            // Weights of large numbers are 0 now and then, so that small ones are all that is left.
+            const q = Array.from({ length: n * blocks * block }, (_, i) => {
+              const x = Math.abs(a[i % (blocks * block)] ?? 0);
+              const isLarge = x > most / 64 && Math.floor(i / (blocks * block)) % 2 === 0;
+              return isLarge ? middle : Math.floor(2 * middle * next());
+            });
+            const b =
+              bits === 8
+                ? Uint8Array.from(q)
+                : Uint8Array.from({ length: q.length / 2 }, (_, i) => q[2 * i]! + 16 * q[2 * i + 1]!);
+            const scales = Float32Array.from({ length: n * blocks }, () => 2 ** Math.floor(-4 * next()));
+            const got = oneRow(bits, block, a, b, scales);
+            for (let j = 0; j < n; j++) {
+              let [sum, magnitude] = [0, 0];
+              for (let p = 0; p < k; p++) {
+                const weight =
+                  scales[j * blocks + Math.floor(p / block)]! * (q[j * blocks * block + p]! - middle);
+                sum += a[p]! * weight;
+                magnitude += Math.abs(a[p]! * weight);
+              }
+              const label = `${bits} bits in blocks of ${block}, k ${k}, column ${j}: ${got[j]}, not ${sum}`;
+              if (Number.isFinite(sum)) {
+                const bound = ((k + 5) * 2 ** -23) / (1 - (k + 5) * 2 ** -23);
+                expect(Math.abs(got[j]! - sum), label).at.most(bound * magnitude + (k + 5) * 2 ** -149);
+              } else expect(Object.is(got[j], sum), label).to.equal(true);
+            }
+          }
+    });
+
+  it("sum up the products of a block of one row without rounding", async () => {
+    for (const bits of [4, 8] as const) {
+      bench = await Workbench.create(quantizedGemm.kernels, options);
+      const middle = 2 ** (bits - 1);
+      // In f32, 1 and 2^-22 with weights of 7 would be 7 before -7 takes that away.
+      const a = Float32Array.from({ length: 32 }, (_, p) => [1, 2 ** -26, -1][p] ?? 0);
+      const q = a.map((_, p) => (p < 3 ? middle + 7 : 0));
+      const b = Uint8Array.from({ length: 4 * bits }, (_, i) =>
+        bits === 8 ? q[i]! : q[2 * i]! + 16 * q[2 * i + 1]!,
+      );
+      expect(oneRow(bits, 32, a, b, Float32Array.of(1))[0], `${bits} bits`).to.equal(7 * 2 ** -26);
+    }
+  });
+
   it("read nothing far behind the weights, which may be the last bytes of the memory", async () => {
     for (const bits of [4, 8] as const)
       for (const n of [1, groupColumns, groupColumns + 1, 2 * groupColumns, 2 * groupColumns + 1]) {
@@ -110,7 +211,8 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         const k = blocks * block;
         const [a, scales, c] = [4 * k, 4 * n * blocks, 4 * n].map((bytes) => bench.alloc(bytes));
         const bytes = (n * k * bits) / 8;
-        const { byteOffset, byteLength } = c!.memory;
+        const split = bench.alloc(splitBytes(blocks, block));
+        const { byteOffset, byteLength } = split.memory;
         const used = Math.ceil((byteOffset + byteLength + readSlackBytes) / 64) * 64;
         const own = Math.ceil(bytes / 64) * 64;
         bench.alloc(bench.memory.buffer.byteLength - used - own - 2 * readSlackBytes);
@@ -129,10 +231,8 @@ describeEitherWay("quantizedGemm kernels", (options) => {
           },
           ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c!, bias: undefined, zeroPoints: undefined },
         };
-        expect(
-          () => bench.run(quantizedGemm.plan(problem, bench.context)),
-          `${n}, ${bits} bits`,
-        ).not.to.throw();
+        const context = { ...bench.context, workspace: () => address(split) };
+        expect(() => bench.run(quantizedGemm.plan(problem, context)), `${n}, ${bits} bits`).not.to.throw();
       }
   });
 });

@@ -18,7 +18,7 @@ import { guardedBytes, uploadBits } from "./problems.js";
 
 type Extents = Pick<ScatterProblem<unknown>, "outer" | "length" | "count" | "inner">;
 
-/** Rows around vectors, rows that workers share, columns that they share; more rows than one of them takes. */
+/** Rows around vectors, rows that workers share, some and many updates of them, columns that they share; more rows than one of them takes. */
 const shapes: readonly Extents[] = [
   ...[1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 19, 33, 127, 128, 130].map((inner) => ({
     ...{ outer: 2, length: 9, count: 14, inner },
@@ -28,6 +28,7 @@ const shapes: readonly Extents[] = [
   { outer: 1, length: 2, count: 3, inner: 20_000 },
   { outer: 7, length: 31, count: 40, inner: 200 },
   { outer: 1, length: 3000, count: 2000, inner: 131 },
+  { outer: 1, length: 50, count: 1024, inner: 66 },
   { outer: 1, length: 70_000, count: 40_000, inner: 1 },
 ];
 
@@ -190,11 +191,12 @@ describe("scatter plans", () => {
 
   it("share long rows between workers, and single elements by their columns", () => {
     expect(plan(1, 50_000, 1024, 1)).to.include({ ranges: 1, pieces: 1 });
-    expect(plan(1, 50_000, 1024, 4)).to.include({ ranges: 16, rangeLength: 3125, pieces: 1 });
-    expect(plan(1, 50_000, 127, 4)).to.include({ ranges: 1, pieces: 1 });
-    expect(plan(3, 50_000, 128, 4)).to.include({ ranges: 6, pieces: 1 });
-    expect(plan(16, 50_000, 1024, 4)).to.include({ ranges: 1, pieces: 1 });
-    expect(plan(1, 2, 100_000, 2)).to.include({ ranges: 1, pieces: 8, pieceLength: 12_512 });
+    expect(plan(1, 50_000, 1024, 4)).to.include({ ranges: 4, rangeLength: 12_500, pieces: 1 });
+    expect(plan(1, 50_000, 63, 4)).to.include({ ranges: 1, pieces: 1 });
+    expect(plan(3, 50_000, 64, 2)).to.include({ ranges: 2, pieces: 1 });
+    expect(plan(6, 50_000, 128, 4)).to.include({ ranges: 2, pieces: 1 });
+    expect(plan(17, 50_000, 1024, 4)).to.include({ ranges: 1, pieces: 1 });
+    expect(plan(1, 2, 100_000, 2)).to.include({ ranges: 1, pieces: 2, pieceLength: 50_000 });
     expect(plan(1, 50_000, 1024, 1, 1)).to.include({ ranges: 1, pieces: 16, pieceLength: 64 });
     expect(plan(4, 50_000, 1024, 1, 1)).to.include({ ranges: 1, pieces: 4, pieceLength: 256 });
   });

@@ -214,6 +214,24 @@ describeEitherWay("softmax kernels", (options) => {
     expect(one("softmax", [2 ** -149, -(2 ** -149)])).to.deep.equal([0.5, 0.5]);
   });
 
+  it("takes rows whose weights are all normal numbers next to others, in any order", () => {
+    const length = 139;
+    const spreads = [0, 86.9, 87, 87.01, 200, 87, 0];
+    for (const dtype of floatTypes)
+      for (const kind of softmaxKinds)
+        for (const height of [0, 300, -300]) {
+          // The smallest and the largest element of a row are in its last vector, which is not whole.
+          const x = Float32Array.from({ length: spreads.length * length }, (_, at) => {
+            const below = spreads[Math.floor(at / length)]!;
+            const fromEnd = length - 1 - (at % length);
+            return height - (fromEnd === 0 ? below : fromEnd === 1 ? 0 : below / 2);
+          });
+          const data = asStored(dtype, x);
+          const shape = [spreads.length, length, 1] as const;
+          check(run(kind, dtype, shape, data), reference(kind, data, shape), dtype, `${kind} ${dtype}`);
+        }
+  });
+
   it("keeps the weights of each worker apart, where the output would round them", () => {
     for (const shape of [
       [3000, 100, 1],

@@ -75,20 +75,24 @@ export class BatchPolicy {
     return this.#dispatches >= most || this.#work >= this.#mostWork;
   }
 
-  /** All recorded commands have been submitted. Returns a number that stands for everything submitted so far. */
-  submitted(now: number): number {
+  /** All recorded commands have been submitted. */
+  submitted(now: number): void {
     if (this.#submitted === this.#done) this.#since = now;
     this.#submitted += this.#work;
     this.#dispatches = 0;
     this.#work = 0;
+  }
+
+  /** A number that stands for everything submitted so far. */
+  get latest(): number {
     return this.#submitted;
   }
 
-  /** All that had been submitted when `submitted` gave this name is done. */
-  finished(name: number, now: number): void {
+  /** All that had been submitted when `latest` was this number is done. */
+  finished(number: number, now: number): void {
     const elapsed = now - this.#since;
-    if (elapsed >= BELIEVED) this.#bestRate = Math.max(this.#bestRate, (name - this.#done) / elapsed);
-    if (name === this.#submitted) this.#done = name;
+    if (elapsed >= BELIEVED) this.#bestRate = Math.max(this.#bestRate, (number - this.#done) / elapsed);
+    if (number === this.#submitted) this.#done = number;
   }
 
   get #mostWork(): number {

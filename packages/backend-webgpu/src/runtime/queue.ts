@@ -1,8 +1,10 @@
 import type { Program } from "../program/index.js";
+import { Hold } from "./hold.js";
 import { MAX_IMMEDIATE_BYTES } from "./immediates.js";
 import { PARAMETER_BLOCK_BYTES, ParameterBlock, ParameterRing } from "./parameters.js";
 import type { Pipeline } from "./pipelines.js";
 import { type BatchLimits, BatchPolicy, batchLimits } from "./policy.js";
+import type { PreparedDispatch } from "./prepared.js";
 
 /**
  * Sees every dispatch in a compute pass of its own. A profiler needs this, since timestamps belong to passes.
@@ -17,43 +19,8 @@ export interface DispatchObserver {
   afterSubmit(): void;
 }
 
-/** A dispatch and all that it needs. */
-export interface PreparedDispatch {
-  readonly operation: string;
-  readonly pipeline: Pipeline;
-  readonly group: GPUBindGroup;
-  readonly parameters: ParameterBlock;
-  readonly x: number;
-  readonly y: number;
-  readonly z: number;
-  /** Milliseconds that it may take on a slow device. */
-  readonly work: number;
-}
-
 /** Dispatches of a recording between two looks at the clock. */
 const CLOCK_INTERVAL = 16;
-
-/**
- * Commands that wait for pipelines at most. A program that enqueues more without letting events happen waits for the pipelines
- * itself, since nobody would learn that they are there.
- */
-const MOST_HELD = 4096;
-/** Bytes to be written between such commands, of which there are copies. */
-const MOST_HELD_BYTES = 1 << 26;
-
-/** Commands that wait, because one of them needs a pipeline that the device has not compiled yet. */
-interface Hold {
-  /** Dispatches, and writes between them. */
-  readonly commands: (PreparedDispatch | (() => void))[];
-  /** The first of them that is not submitted. */
-  next: number;
-  /** Pipelines that are being compiled. */
-  readonly pending: Set<Pipeline>;
-  bytes: number;
-  /** Resolves when nothing is held any more. */
-  readonly released: Promise<void>;
-  readonly release: () => void;
-}
 
 export interface QueueOptions {
   /** A batch was submitted, or there was nothing to submit, and no command is held back. */
@@ -214,30 +181,24 @@ export class CommandQueue {
 
   /** Makes a write after the commands that are held back. `bytes`: of the copy of what it writes. */
   holdWrite(bytes: number, write: () => void): void {
-    const hold = this.#hold!;
-    hold.commands.push(write);
-    hold.bytes += bytes;
-    if (hold.bytes > MOST_HELD_BYTES) this.release();
+    if (this.#hold!.addWrite(bytes, write)) this.release();
   }
 
   /** Submits what was held back. Pipelines that are not there yet are compiled at once. */
   release(): void {
     const hold = this.#hold;
-    if (hold !== undefined) this.#releaseUpTo(hold, hold.commands.length);
+    if (hold !== undefined) this.#releaseUpTo(hold, hold.length);
   }
 
   /** Submits what was held back, up to the first command whose pipeline is still being compiled. */
   #releaseReady(hold: Hold): void {
-    const { commands } = hold;
-    let end = hold.next;
-    while (end < commands.length && isReady(commands[end]!)) end++;
+    const end = hold.readyEnd;
     if (end > hold.next) this.#releaseUpTo(hold, end);
   }
 
   #releaseUpTo(hold: Hold, end: number): void {
-    const { commands } = hold;
     while (hold.next < end) {
-      const command = commands[hold.next++]!;
+      const command = hold.take();
       if (typeof command === "function") {
         this.#submit();
         command();
@@ -251,7 +212,7 @@ export class CommandQueue {
       if (this.#policy.add(work, now)) this.#submit();
     }
     this.#submit();
-    if (end < commands.length) return;
+    if (end < hold.length) return;
     this.#hold = undefined;
     this.#batch++;
     // Only now may buffers be destroyed that any of them uses.
@@ -271,17 +232,12 @@ export class CommandQueue {
   }
 
   #holdBack(command: PreparedDispatch): void {
-    this.#hold ??= newHold();
+    this.#hold ??= new Hold();
     const hold = this.#hold;
-    const { pipeline } = command;
-    hold.commands.push(command);
-    if (hold.commands.length - hold.next >= MOST_HELD) this.release();
-    if (pipeline.compiling === undefined || hold.pending.has(pipeline)) return;
-    hold.pending.add(pipeline);
-    void pipeline.compiling.then(() => {
-      hold.pending.delete(pipeline);
+    const isTooMuch = hold.add(command, () => {
       if (this.#hold === hold) this.#releaseReady(hold);
     });
+    if (isTooMuch) this.release();
   }
 
   #encode(
@@ -326,9 +282,9 @@ export class CommandQueue {
    */
   flush(): number {
     this.#submit();
-    const name = this.#policy.submitted(this.#now());
+    const { latest } = this.#policy;
     if (this.#hold === undefined) this.#options.onFlush();
-    return name;
+    return latest;
   }
 
   #submit(): void {
@@ -412,16 +368,4 @@ export class CommandQueue {
     this.#flushScheduled = true;
     queueMicrotask(this.#flushUnlessEmpty);
   }
-}
-
-function newHold(): Hold {
-  let release = (): void => {};
-  const released = new Promise<void>((resolve) => {
-    release = resolve;
-  });
-  return { commands: [], next: 0, pending: new Set(), bytes: 0, released, release };
-}
-
-function isReady(command: PreparedDispatch | (() => void)): boolean {
-  return typeof command === "function" || command.pipeline.compiling === undefined;
 }

@@ -119,7 +119,7 @@ export class Readback {
         while (!read.isAskedFor) {
           const { destination, source, byteOffset } = read.nextPiece();
           if (!this.#hasRoom(wordsAround(byteOffset, byteOffset + destination.byteLength).length)) return;
-          read.ask(this.#fetch(destination, source, byteOffset), onFailure);
+          read.ask(destination.byteLength, this.#fetch(destination, source, byteOffset), onFailure);
         }
         this.#line.delete(read);
       } catch (error) {
@@ -258,9 +258,9 @@ class LongRead implements PendingRead {
     };
   }
 
-  /** `piece` brings the piece that `nextPiece` named. */
-  ask(piece: Promise<void>, onFailure: (error: unknown) => void): void {
-    this.#next += this.nextPiece().destination.byteLength;
+  /** `piece` brings the piece that `nextPiece` named, of so many bytes. */
+  ask(bytes: number, piece: Promise<void>, onFailure: (error: unknown) => void): void {
+    this.#next += bytes;
     this.#pending++;
     if (this.isAskedFor) this.#options.pool.letGo(this.#source, this);
     void piece.catch(onFailure).then(() => {

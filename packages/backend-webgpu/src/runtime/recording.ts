@@ -3,7 +3,8 @@ import type { BufferRegion } from "./context.js";
 import type { DeviceMemory, MemoryPool } from "./memory.js";
 import { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
 import type { PipelineCache } from "./pipelines.js";
-import type { CommandQueue, PreparedDispatch } from "./queue.js";
+import type { PreparedDispatch } from "./prepared.js";
+import type { CommandQueue } from "./queue.js";
 import { Recorder, type RecordingMeans } from "./recorder.js";
 import { copyRegion, fillRegion } from "./transfers.js";
 

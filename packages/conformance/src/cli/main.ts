@@ -33,6 +33,8 @@ export interface Host {
   readonly errors: Screen;
   /** Abort it to end the run early and report what is known so far. */
   readonly signal: AbortSignal;
+  /** Is called with the name of each law before it is tried. */
+  readonly onLaw?: (law: string) => void;
 }
 
 /** Runs the command line program. Never throws because of a mistake of the user or the backend. */
@@ -93,7 +95,7 @@ async function runOne(
   request: Request,
   files: ReportFiles,
   command: Command,
-  { output, errors, signal }: Host,
+  { output, errors, signal, onLaw }: Host,
 ): Promise<ExitCode> {
   const display = progressDisplay(output);
   let outcome: SuiteOutcome;
@@ -104,7 +106,10 @@ async function runOne(
       {
         onOpen: ({ name, capabilities }) =>
           output.write(`${subject.name}: ${name} on ${capabilities.device.name}\n`),
-        onStart: (law, progress) => display.onStart?.(law, progress),
+        onStart(law, progress) {
+          onLaw?.(lawId(law));
+          display.onStart?.(law, progress);
+        },
         onResult(result, progress) {
           display.onResult?.(result, progress);
           if (result.status !== "broken") return;

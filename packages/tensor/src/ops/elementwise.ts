@@ -91,9 +91,18 @@ function checkSameType(name: string, a: Value, b: Value): void {
 
 /** The elementwise operations of one and of two operands. */
 export const elementwise: Tables = {
-  unary: Object.fromEntries(unaryKinds.map((kind) => [kind, unaryOperation(kind)])) as Tables["unary"],
-  binary: Object.fromEntries(binaryKinds.map((kind) => [kind, binaryOperation(kind)])) as Tables["binary"],
+  unary: table(unaryKinds, unaryOperation),
+  binary: table(binaryKinds, binaryOperation),
 };
+
+/** An operation for each kind, and under no other name: "toString" is no kind. */
+function table<Kind extends string, Operation>(
+  kinds: readonly Kind[],
+  operationOf: (kind: Kind) => Operation,
+): Readonly<Record<Kind, Operation>> {
+  const entries = Object.fromEntries(kinds.map((kind) => [kind, operationOf(kind)]));
+  return Object.setPrototypeOf(entries, null) as Record<Kind, Operation>;
+}
 
 /** a where the condition, of u8, is not 0, else b; inputs: condition, and a and b unless they are numbers. */
 export const select: TensorOperation<NumberOperands> = operation(

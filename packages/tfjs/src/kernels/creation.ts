@@ -60,7 +60,8 @@ export const creationKernels: Kernels = {
     const by = stop < start && step === 1 ? -1 : step;
     const values = util.makeZerosTypedArray(count, dtype);
     for (let i = 0; i < count; i++) values[i] = start + i * by;
-    return backend.make([count], dtype, values);
+    // Not `count`, which may be NaN.
+    return backend.make([values.length], dtype, values);
   },
   LinSpace: ({
     attrs: { start, stop, num },

@@ -1,14 +1,20 @@
-import type { BinaryKind } from "@backplane/core";
+import type { BinaryKind, NumberReduceKind, UnaryKind } from "@backplane/core";
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, elementsOf, type HostArray, stridesOf } from "../elements.js";
 import type { Walk } from "./moves.js";
 
 /*
- * Kernels on few elements that only the host has, on the host: a call of a device takes longer than all of them. Only moves,
- * sums, differences, products of two numbers, comparisons and choices are here: their results are the same bits on every
- * device, so that they do not depend on sizes. See docs/decisions.
+ * Kernels on few elements that only the host has, on the host: a call of a device takes longer than all of them. Moves, choices,
+ * comparisons, sums, differences and products of two numbers give the same bits on every device. Functions, quotients, and sums of
+ * several numbers are computed in float64 and rounded once: a device may give other last bits. See docs/decisions.
  */
+
+/**
+ * What an element of a function counts for: more of them than the default limit allows then take longer here than a call of the
+ * CPU backend does. A softmax of 64 took as long in both, and is for the device.
+ */
+const functionWeight = 16;
 
 /** Elements of one tensor, and where they go. */
 export interface FewMoved {
@@ -94,10 +100,12 @@ function isSuffix(part: readonly number[], shape: readonly number[]): boolean {
 
 type Computed = "f32" | "i32";
 
-/** What is exact, or rounded once from an exact result: in float64 at first, and then in the array of the result. */
+/** In float64, and then rounded by the array of the result. */
 const functions: Partial<Record<BinaryKind, (a: number, b: number) => number>> = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
+  max: Math.max,
+  min: Math.min,
   equal: (a, b) => (a === b ? 1 : 0),
   notEqual: (a, b) => (a !== b ? 1 : 0),
   less: (a, b) => (a < b ? 1 : 0),
@@ -106,9 +114,10 @@ const functions: Partial<Record<BinaryKind, (a: number, b: number) => number>> =
   greaterEqual: (a, b) => (a >= b ? 1 : 0),
 };
 
-const products: Readonly<Record<Computed, (a: number, b: number) => number>> = {
-  f32: (a, b) => a * b,
-  i32: Math.imul,
+/** What differs between types; undefined where it is for the device. */
+const functionsOfType: Readonly<Record<Computed, typeof functions>> = {
+  f32: { ...functions, mul: (a, b) => a * b, div: (a, b) => a / b },
+  i32: { ...functions, mul: Math.imul },
 };
 
 /** The kind's result of two tensors of one type, on the host. Undefined: it is for the device. */
@@ -122,7 +131,7 @@ export function combineFew(
 ): TensorInfo | undefined {
   const first = backend.atHand(a);
   if (first === undefined) return undefined;
-  const combine = kind === "mul" ? products[type] : functions[kind];
+  const combine = functionsOfType[type][kind];
   const second = combine === undefined ? undefined : backend.atHand(b);
   const count = elementCount(shape);
   if (combine === undefined || second === undefined || count > backend.hostElements) return undefined;
@@ -154,4 +163,187 @@ export function chooseFew(
   const values = elementsOf(dtype, "The output").array(x.length);
   for (let i = 0; i < values.length; i++) values[i] = (chosen[i] !== 0 ? x : y)[i]!;
   return backend.makeOnHost(a.shape, dtype, values);
+}
+
+/** A function of one number, in float64. What kernels pass on are the attributes of the call. */
+export type HostFunction = (x: number, ...numbers: number[]) => number;
+
+/** Those of floats. The others are for the device. */
+export const floatFunctions: Partial<Record<UnaryKind, HostFunction>> = {
+  abs: Math.abs,
+  acos: Math.acos,
+  acosh: Math.acosh,
+  asin: Math.asin,
+  asinh: Math.asinh,
+  atan: Math.atan,
+  atanh: Math.atanh,
+  ceil: Math.ceil,
+  cos: Math.cos,
+  cosh: Math.cosh,
+  exp: Math.exp,
+  expm1: Math.expm1,
+  floor: Math.floor,
+  log: Math.log,
+  log1p: Math.log1p,
+  neg: (x) => -x,
+  reciprocal: (x) => 1 / x,
+  relu: (x) => Math.max(x, 0),
+  relu6: (x) => Math.min(Math.max(x, 0), 6),
+  rsqrt: (x) => 1 / Math.sqrt(x),
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  sin: Math.sin,
+  sinh: Math.sinh,
+  softplus: (x) => Math.max(x, 0) + Math.log1p(Math.exp(-Math.abs(x))),
+  sqrt: Math.sqrt,
+  square: (x) => x * x,
+  tan: Math.tan,
+  tanh: Math.tanh,
+};
+
+/** Those of whole numbers, which wrap around in the array of the result. */
+export const wholeFunctions: typeof floatFunctions = {
+  abs: Math.abs,
+  neg: (x) => -x,
+  square: (x) => Math.imul(x, x),
+};
+
+/** A function of each element, on the host. Undefined: it is for the device. */
+export function mapFew(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  dtype: "float32" | "int32" | "bool",
+  compute: HostFunction | undefined,
+  numbers: readonly number[] = none,
+): TensorInfo | undefined {
+  const given = compute === undefined ? undefined : backend.atHand(x);
+  if (compute === undefined || given === undefined || isMany(backend, given.length)) return undefined;
+  const values = elementsOf(dtype, "The output").array(given.length);
+  const [first = 0, second = 0] = numbers;
+  // A whole number becomes a float before.
+  if (dtype === "float32")
+    for (let i = 0; i < values.length; i++) values[i] = compute(Math.fround(given[i]!), first, second);
+  else for (let i = 0; i < values.length; i++) values[i] = compute(given[i]!, first, second);
+  return backend.makeOnHost(x.shape, dtype, values);
+}
+
+const none: readonly number[] = [];
+
+function isMany(backend: BackplaneBackend, count: number): boolean {
+  return functionWeight * count > backend.hostElements;
+}
+
+/** Elements of a tensor by lines: element i of line (o, n) is at (o * extent + i) * inner + n. */
+interface FewLines {
+  readonly values: HostArray;
+  readonly extent: number;
+  readonly inner: number;
+}
+
+/** The lines along neighbouring axes. Undefined if they are not neighbours, or empty, or for the device. */
+function linesOf(backend: BackplaneBackend, x: TensorInfo, axes: readonly number[]): FewLines | undefined {
+  const values = x.dtype === "bool" ? undefined : backend.atHand(x);
+  if (values === undefined || values.length === 0) return undefined;
+  const { shape } = x;
+  const first = axes[0] ?? shape.length;
+  let extent = 1;
+  for (let i = 0; i < axes.length; i++) {
+    if (axes[i] !== first + i) return undefined;
+    extent *= shape[first + i]!;
+  }
+  let inner = 1;
+  for (let axis = first + axes.length; axis < shape.length; axis++) inner *= shape[axis]!;
+  return { values, extent, inner };
+}
+
+type Reduce = (lines: FewLines, first: number) => number;
+
+const reductions: Readonly<Record<"float32" | "int32", Partial<Record<NumberReduceKind, Reduce>>>> = {
+  float32: {
+    sum: sumOf,
+    mean: (lines, first) => sumOf(lines, first) / lines.extent,
+    max: (lines, first) => extremeOf(lines, first, Math.max),
+    min: (lines, first) => extremeOf(lines, first, Math.min),
+  },
+  // Sums of so few whole numbers are exact in float64, and wrap around in the array of the result.
+  int32: {
+    sum: sumOf,
+    max: (lines, first) => extremeOf(lines, first, Math.max),
+    min: (lines, first) => extremeOf(lines, first, Math.min),
+  },
+};
+
+function sumOf({ values, extent, inner }: FewLines, first: number): number {
+  let sum = 0;
+  for (let i = 0, at = first; i < extent; i++, at += inner) sum += values[at]!;
+  return sum;
+}
+
+function extremeOf(
+  { values, extent, inner }: FewLines,
+  first: number,
+  of: (a: number, b: number) => number,
+): number {
+  let found = values[first]!;
+  for (let i = 1, at = first + inner; i < extent; i++, at += inner) found = of(found, values[at]!);
+  return found;
+}
+
+/** One element for each line along some axes, in ascending order, on the host. Undefined: it is for the device. */
+export function reduceFew(
+  backend: BackplaneBackend,
+  kind: NumberReduceKind,
+  x: TensorInfo,
+  axes: readonly number[],
+  shape: readonly number[],
+): TensorInfo | undefined {
+  const { dtype } = x;
+  const reduce = dtype === "float32" || dtype === "int32" ? reductions[dtype][kind] : undefined;
+  return reduce === undefined ? undefined : foldFew(backend, x, axes, shape, dtype as Folded, reduce);
+}
+
+type Folded = "float32" | "int32";
+
+function foldFew(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  axes: readonly number[],
+  shape: readonly number[],
+  dtype: Folded,
+  reduce: Reduce,
+): TensorInfo | undefined {
+  const lines = linesOf(backend, x, axes);
+  if (lines === undefined) return undefined;
+  const { extent, inner } = lines;
+  const results = elementsOf(dtype, "The output").array(lines.values.length / extent);
+  for (let i = 0, first = 0, within = 0; i < results.length; i++) {
+    results[i] = reduce(lines, first + within);
+    if (++within === inner) {
+      within = 0;
+      first += extent * inner;
+    }
+  }
+  return backend.makeOnHost(shape, dtype, results);
+}
+
+/** The first place of the extreme of each line, on the host. A NaN is never it. Undefined: it is for the device. */
+export function argReduceFew(
+  backend: BackplaneBackend,
+  kind: "argMax" | "argMin",
+  x: TensorInfo,
+  axis: number,
+  shape: readonly number[],
+): TensorInfo | undefined {
+  const sign = kind === "argMax" ? 1 : -1;
+  return foldFew(backend, x, x.shape.length === 0 ? none : [axis], shape, "int32", (lines, first) => {
+    const { values, extent, inner } = lines;
+    let [largest, place] = [Number.NEGATIVE_INFINITY, 0];
+    for (let i = 0, at = first; i < extent; i++, at += inner) {
+      const value = sign * values[at]!;
+      if (value > largest) {
+        largest = value;
+        place = i;
+      }
+    }
+    return place;
+  });
 }

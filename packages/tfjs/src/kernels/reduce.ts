@@ -3,6 +3,7 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { asType, elementwise, formula, typed } from "./elementwise.js";
+import { argReduceFew, reduceFew } from "./few.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 
 interface ReduceAttributes {
@@ -51,6 +52,8 @@ function ofNumbers(kind: NumberReduceKind): (call: ReduceCall) => TensorInfo {
     const { backend } = call;
     const { x } = call.inputs;
     const { axes, shape } = axesOf(call);
+    const few = reduceFew(backend, kind, x, axes, shape);
+    if (few !== undefined) return few;
     if (x.dtype !== "bool") return reduce(backend, kind, x, axes, shape);
     return compose(backend, (made) => reduce(backend, kind, typed(backend, made, x, "int32"), axes, shape));
   };
@@ -76,6 +79,8 @@ function ofTruthValues(kind: TruthReduceKind): (call: ReduceCall) => TensorInfo 
 function mean(call: ReduceCall): TensorInfo {
   const { backend } = call;
   const { axes, shape } = axesOf(call);
+  const few = reduceFew(backend, "mean", call.inputs.x, axes, shape);
+  if (few !== undefined) return few;
   return compose(backend, (made) =>
     reduce(backend, "mean", typed(backend, made, call.inputs.x, "float32"), axes, shape),
   );
@@ -127,21 +132,25 @@ function argReduce(kind: "argMax" | "argMin"): (call: Call<"x", { axis: number }
   const withoutNaN = formula((e, x) =>
     e.select(e.unary("isNaN", x!), e.binary("mul", e.number(large), e.number(sign)), x!),
   );
-  return ({ inputs: { x }, attrs, backend }) =>
-    compose(backend, (made) => {
-      const [axis] = util.parseAxisParam(attrs.axis, x.shape) as [number];
+  return ({ inputs: { x }, attrs, backend }) => {
+    const [axis] = util.parseAxisParam(attrs.axis, x.shape) as [number];
+    const outputShape = x.shape.toSpliced(axis, 1);
+    const few = argReduceFew(backend, kind, x, axis, outputShape);
+    if (few !== undefined) return few;
+    return compose(backend, (made) => {
       const numbers = made(
         x.dtype === "float32"
           ? elementwise(backend, "float32", [x], withoutNaN)
           : asType(backend, x, "int32"),
       );
       const input = backend.place(numbers);
-      const output = backend.output(x.shape.toSpliced(axis, 1), "int32");
+      const output = backend.output(outputShape, "int32");
       const dtype = deviceTypes[numbers.dtype as "float32" | "int32"];
       const shape = x.shape.length === 0 ? [1] : x.shape;
       backend.compute.argReduce({ kind, shape, axis, input, output: output.handle, dtype });
       return output;
     });
+  };
 }
 
 /** The largest elements of each row, in order, and their places. */

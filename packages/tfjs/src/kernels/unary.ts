@@ -2,6 +2,7 @@ import type { UnaryKind } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import { elementCount } from "../elements.js";
 import { type Expression, elementwise, formula, type Node } from "./elementwise.js";
+import { floatFunctions, type HostFunction, mapFew, wholeFunctions } from "./few.js";
 import type { Call, Kernels } from "./kernel.js";
 
 type UnaryCall<Attributes = unknown> = Call<"x", Attributes>;
@@ -12,6 +13,8 @@ function ofFloats(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
   return (call) => {
     const { x } = call.inputs;
     const { backend } = call;
+    const few = mapFew(backend, x, "float32", floatFunctions[kind]);
+    if (few !== undefined) return few;
     if (x.dtype !== "float32") return ofOthers(call);
     const input = backend.place(x);
     const output = backend.output(x.shape, "float32");
@@ -26,8 +29,10 @@ function ofNumbers(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
   return (call) => {
     const { x } = call.inputs;
     const { backend } = call;
-    if (x.dtype === "bool") return ofTruth(call);
     const dtype = numberType(x);
+    const few = mapFew(backend, x, dtype, (dtype === "float32" ? floatFunctions : wholeFunctions)[kind]);
+    if (few !== undefined) return few;
+    if (x.dtype === "bool") return ofTruth(call);
     const input = backend.place(x);
     const output = backend.output(x.shape, dtype);
     const type = dtype === "int32" ? "i32" : "f32";
@@ -59,29 +64,40 @@ type NumbersOf<Attributes> = (attrs: Attributes) => readonly number[];
 
 const none: readonly number[] = [];
 
-/** An expression of floats. */
+/** An expression of floats. `onHost`: the same function there. */
 function expression<Attributes>(
   build: BuildUnary,
   numbersOf: NumbersOf<Attributes> = () => none,
+  onHost?: HostFunction,
 ): (call: UnaryCall<Attributes>) => TensorInfo {
   const built = formula((e, x, ...numbers) => build(e, e.convert("f32", x!), ...numbers));
-  return ({ inputs: { x }, attrs, backend }) =>
-    elementwise(backend, "float32", [x], built, x.shape, { values: numbersOf(attrs) });
+  return ({ inputs: { x }, attrs, backend }) => {
+    const values = numbersOf(attrs);
+    const few = mapFew(backend, x, "float32", onHost, values);
+    return few ?? elementwise(backend, "float32", [x], built, x.shape, { values });
+  };
 }
 
-/** An expression of floats or of integers: the result has the type of the input, and so have the numbers. */
+/**
+ * An expression of floats or of integers: the result has the type of the input, and so have the numbers. `onHost`: the same
+ * function there.
+ */
 function numberExpression<Attributes>(
   build: BuildUnary,
   numbersOf: NumbersOf<Attributes> = () => none,
+  onHost?: HostFunction,
 ): (call: UnaryCall<Attributes>) => TensorInfo {
   const built = formula((e, x, ...numbers) =>
     build(e, x!.type === "u8" ? e.convert("i32", x!) : x!, ...numbers),
   );
   return ({ inputs: { x }, attrs, backend }) => {
-    const values = numbersOf(attrs);
-    if (numberType(x) === "float32") return elementwise(backend, "float32", [x], built, x.shape, { values });
-    const numbers = { values: values.map(wholeNumber), type: "i32" } as const;
-    return elementwise(backend, "int32", [x], built, x.shape, numbers);
+    const given = numbersOf(attrs);
+    const dtype = numberType(x);
+    const values = dtype === "float32" ? given : given.map(wholeNumber);
+    const few = mapFew(backend, x, dtype, onHost, values);
+    if (few !== undefined) return few;
+    const type = dtype === "float32" ? "f32" : "i32";
+    return elementwise(backend, dtype, [x], built, x.shape, { values, type });
   };
 }
 
@@ -103,14 +119,17 @@ function isLimit(limit: number): boolean {
 const clip = numberExpression<Limits>(
   (e, x, least, most) => e.binary("min", e.binary("max", x, least!), most!),
   ({ clipValueMin, clipValueMax }) => [clipValueMin, clipValueMax],
+  (x, least, most) => Math.min(Math.max(x, least!), most!),
 );
 const atLeast = numberExpression<Limits>(
   (e, x, least) => e.binary("max", x, least!),
   ({ clipValueMin }) => [clipValueMin],
+  (x, least) => Math.max(x, least!),
 );
 const atMost = numberExpression<Limits>(
   (e, x, most) => e.binary("min", x, most!),
   ({ clipValueMax }) => [clipValueMax],
+  (x, most) => Math.min(x, most!),
 );
 const unlimited = numberExpression<Limits>((_, x) => x);
 
@@ -122,6 +141,8 @@ const relu6OfWhole = numberExpression((e, x) =>
 );
 const round = ofFloats("round");
 const logicalNot = formula((e, x) => e.unary("logicalNot", e.truth(x!)));
+
+const [scale, scaleAlpha] = [backend_util.SELU_SCALE, backend_util.SELU_SCALEALPHA];
 
 export const unaryKernels: Kernels = {
   Acos: ofFloats("acos"),
@@ -166,7 +187,9 @@ export const unaryKernels: Kernels = {
   IsInf: test("isInfinite", 0),
   IsNan: test("isNaN", 0),
 
-  LogicalNot: ({ inputs: { x }, backend }: UnaryCall) => elementwise(backend, "bool", [x], logicalNot),
+  LogicalNot: ({ inputs: { x }, backend }: UnaryCall) =>
+    mapFew(backend, x, "bool", (value) => (value === 0 ? 1 : 0)) ??
+    elementwise(backend, "bool", [x], logicalNot),
 
   Relu: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu : reluOfWhole)(call),
   Relu6: (call: UnaryCall) => (call.inputs.x.dtype === "float32" ? relu6 : relu6OfWhole)(call),
@@ -176,18 +199,21 @@ export const unaryKernels: Kernels = {
     return isLimit(clipValueMax) ? atMost(call) : unlimited(call);
   },
 
-  Elu: expression(elu),
-  Selu: expression((e, x) => {
-    const [scale, scaleAlpha] = [backend_util.SELU_SCALE, backend_util.SELU_SCALEALPHA];
-    return e.select(
-      e.binary("greaterEqual", x, e.constant(0)),
-      e.binary("mul", x, e.constant(scale)),
-      e.binary("mul", e.unary("expm1", x), e.constant(scaleAlpha)),
-    );
-  }),
+  Elu: expression(elu, undefined, (x) => (x >= 0 ? x : Math.expm1(x))),
+  Selu: expression(
+    (e, x) =>
+      e.select(
+        e.binary("greaterEqual", x, e.constant(0)),
+        e.binary("mul", x, e.constant(scale)),
+        e.binary("mul", e.unary("expm1", x), e.constant(scaleAlpha)),
+      ),
+    undefined,
+    (x) => (x >= 0 ? scale * x : scaleAlpha * Math.expm1(x)),
+  ),
   LeakyRelu: expression<{ alpha: number }>(
     (e, x, slope) => leakyRelu(e, x, slope!),
     ({ alpha }) => [alpha],
+    (x, slope) => (x < 0 ? slope! * x : x),
   ),
   Step: numberExpression<{ alpha: number }>(
     (e, x, below) => {

@@ -6,7 +6,7 @@ import { packNanoseconds } from "../panels/index.js";
 import { tileColumns } from "../tile/index.js";
 import { evenParts, wholeLines } from "../vector/index.js";
 import { narrowKernels } from "./narrow.wasm.js";
-import { pixelsKernel } from "./pixels.wasm.js";
+import { knownStrides, knownTaps, pixelsKernel, togetherPixels } from "./pixels.wasm.js";
 import { productNanoseconds } from "./tile.js";
 import { packedPanels, packWindowsKernel, windowsKernel, windowsTile } from "./windows.wasm.js";
 
@@ -70,8 +70,15 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
   const rows = batch * outHeight;
   const worthwhile = Math.ceil(leastElements / (outWidth * channels));
   const rowsPerChunk = workers === 1 ? rows : Math.max(worthwhile, Math.ceil(rows / (4 * workers)));
-  const insideColumn = Math.ceil(left / strideX);
-  const insideEnd = Math.floor((width - 1 - (kernelWidth - 1) * dilationX + left) / strideX) + 1;
+  const isKnown =
+    kernelHeight === knownTaps && kernelWidth === knownTaps && dilationY === 1 && dilationX === 1;
+  const knownStride = isKnown ? (knownStrides.find((stride) => stride === strideX) ?? 0) : 0;
+  // Columns of the image that a window may miss at either side.
+  const missed = knownStride === 0 ? 0 : 1;
+  const togetherColumn = Math.max(0, Math.ceil((left - missed) / strideX));
+  const lastStart = width - 1 - (kernelWidth - 1) * dilationX + missed;
+  const togetherEnd = Math.min(outWidth, Math.floor((lastStart + left) / strideX) + 1);
+  const isWorthwhile = togetherEnd - togetherColumn >= (knownStride === 0 ? togetherPixels : 1);
   const sums = wholeLines(4 * taps * Math.ceil(channels / 4) * 4);
   const roomBytes = sums + (elementFormats[dtype].converted ? wholeLines(4 * outWidth * channels + 16) : 0);
   const epilogue = planEpilogue(
@@ -98,8 +105,9 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
       activation: epilogue.parameters.activation,
       output: address(problem.output),
       channels,
-      insideColumn,
-      insideEnd: Math.max(0, Math.min(outWidth, insideEnd)),
+      knownStride,
+      togetherColumn: isWorthwhile ? togetherColumn : outWidth,
+      togetherEnd,
       rows,
       rowsPerChunk,
       rooms: context.workspace(roomBytes * workers),

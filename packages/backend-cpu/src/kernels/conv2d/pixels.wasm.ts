@@ -16,9 +16,11 @@ const ownTypes = {
   activation: "i32",
   output: "i32",
   channels: "i32",
-  /** Columns of the output whose windows have all of their columns in the image: from the first to before the end. */
-  insideColumn: "i32",
-  insideEnd: "i32",
+  /** One of `knownStrides`, if columns that are computed together are by the code for it; else 0. */
+  knownStride: "i32",
+  /** Columns of the output that are computed together: from the first to before the end. */
+  togetherColumn: "i32",
+  togetherEnd: "i32",
   /** Rows of the output, through the whole batch; and of a chunk. */
   rows: "i32",
   rowsPerChunk: "i32",
@@ -33,21 +35,21 @@ export type PixelsTypes = WindowPlaces & typeof ownTypes;
 const pixelsTypes: PixelsTypes = { ...windowPlaces, ...ownTypes };
 
 /** Neighbouring pixels that are summed side by side. With two vectors of each, two factors, an input and a product they take 12 registers. */
-const togetherPixels = 4;
+export const togetherPixels = 4;
 const togetherVectors = 2;
 /** Vectors of the channels of a pixel whose window is partly beyond the image. */
 const singleVectors = 4;
 /**
- * Windows of three columns, not dilated, at these strides, serve several pixels with each input. If they have three rows,
- * too, and all are in the image, the nine factors stay in registers along the row.
+ * Windows of so many rows and columns, not dilated, at these strides from column to column, have code of their own: each input
+ * serves several pixels, and the first and the last column of a window may be beyond the image.
  */
-const knownTaps = 3;
-const knownStrides = [1, 2] as const;
+export const knownTaps = 3;
+export const knownStrides = [1, 2] as const;
 
 /**
  * Convolution of single channels that are last: a vector of the sums of a pixel is that of the channels, times their
  * factors, over its window. Elements beyond the image are left out. Pixels whose windows are inside along the row are
- * computed several at a time, which share the factors.
+ * computed several at a time, which share the factors; `planPixels` says which.
  */
 export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
   return defineKernel({
@@ -87,8 +89,11 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
         ...{ size: width, taps: kernelWidth, step: strideX, spread: dilationX },
         ...{ before: parameters.left, after: none },
       };
-      const { insideColumn, insideEnd } = parameters;
-      const hasTogether = f.let(i32.geS(i32.sub(insideEnd, insideColumn), togetherPixels));
+      const { knownStride, togetherColumn, togetherEnd } = parameters;
+      /** Of a row of the output: where the rows of its windows begin, which of them are in the image, and where its sums go. */
+      const firstTapRowAt = f.local("i32");
+      const tapRowsInside = Array.from({ length: knownTaps }, () => f.local("i32"));
+      const row = f.local("i32");
       const to = f.local("i32");
       const from = f.local("i32");
 
@@ -167,88 +172,79 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
           });
         });
       };
-      /** The same with a stride that is known, for the known number of columns. */
-      const knownProducts = (
-        sums: Sums,
-        stride: number,
-        rowAt: Local<"i32">,
-        rowFactors: readonly Local<"v128">[],
-      ): void => {
-        const place = f.let(rowAt);
-        f.block((never) => {
-          for (let column = 0; column < (sums.length - 1) * stride + rowFactors.length; column++) {
-            const input = f.let(elements.load(place));
-            f.add(place, pixelBytes);
-            for (const [p, [sum]] of sums.entries()) {
-              const factor = rowFactors[column - p * stride];
-              if (factor !== undefined) f.set(sum!, f.multiplyAdd(factor, input, sum!));
-            }
-            f.brIf(never, i32.eq(place, -1 - column)); // As above.
+      /**
+       * The sums of some neighbouring pixels, all channels, with the known window and a stride that is known. Channels go by
+       * innermost: with many, pixels that lie a power of two apart would drive each other from the cache along a row.
+       */
+      const knownPixels = (count: number, stride: number, column: Local<"i32">): void => {
+        const columns = (count - 1) * stride + knownTaps;
+        const start = f.let(i32.sub(i32.mul(column, strideX), parameters.left));
+        const hasFirst = f.let(i32.geS(start, 0));
+        const hasLast = f.let(i32.leS(i32.add(start, columns), width));
+        f.set(from, i32.add(firstTapRowAt, i32.mul(start, pixelBytes)));
+        f.set(to, i32.add(row, i32.mul(column, sumsBytes)));
+        forChannels(1, () => {
+          const sums = newSums(count, 1);
+          const rowAt = f.let(from);
+          for (const [tapRow, isInside] of tapRowsInside.entries()) {
+            f.if(isInside, () => {
+              const rowFactors = Array.from({ length: knownTaps }, (_, tap) =>
+                f.let(v128.load(factors, 16 * (knownTaps * tapRow + tap))),
+              );
+              const place = f.let(rowAt);
+              f.block((never) => {
+                for (let i = 0; i < columns; i++) {
+                  const products = (): void => {
+                    const value = f.let(elements.load(place));
+                    for (const [p, [sum]] of sums.entries()) {
+                      const factor = rowFactors[i - p * stride];
+                      if (factor !== undefined) f.set(sum!, f.multiplyAdd(factor, value, sum!));
+                    }
+                  };
+                  if (i === 0) f.if(hasFirst, products);
+                  else if (i === columns - 1) f.if(hasLast, products);
+                  else products();
+                  f.add(place, pixelBytes);
+                  // Never taken: see above.
+                  f.brIf(never, i32.eq(place, -1 - i));
+                }
+              });
+            });
+            f.add(rowAt, rowBytes);
           }
+          store(sums, to);
         });
       };
-      const loadFactors = (at: Local<"i32">, count: number): readonly Local<"v128">[] =>
-        Array.from({ length: count }, (_, tap) => f.let(v128.load(at, 16 * tap)));
-
-      /** Calls `body` for some pixels at a time of those that are inside along the row. The last may overlap others. */
-      const forTogether = (body: (at: Local<"i32">, target: Local<"i32">) => void): void =>
+      /** Calls `body` for some pixels at a time of those together: the first one's column. The last may overlap others. */
+      const forTogether = (body: (column: Local<"i32">) => void): void =>
         f.forRange(
-          insideColumn,
-          insideEnd,
-          (next) => {
-            const column = f.let(i32.sub(i32.minU(next, i32.sub(insideEnd, togetherPixels)), insideColumn));
-            const at = f.let(i32.add(from, i32.mul(column, stepBytes)));
-            body(at, f.let(i32.add(to, i32.mul(column, sumsBytes))));
-          },
+          togetherColumn,
+          togetherEnd,
+          (next) => body(f.let(i32.minU(next, i32.sub(togetherEnd, togetherPixels)))),
           { step: togetherPixels },
         );
-      const together = (): void => {
+      const knownTogether = (): void =>
         f.block((done) => {
-          for (const stride of knownStrides) {
-            const isKnown = i32.and(
-              i32.and(i32.eq(kernelWidth, knownTaps), i32.eq(dilationX, 1)),
-              i32.eq(strideX, stride),
+          f.if(i32.ltU(i32.sub(togetherEnd, togetherColumn), togetherPixels), () => {
+            f.forRange(togetherColumn, togetherEnd, (next) => knownPixels(1, 1, next));
+            f.br(done);
+          });
+          for (const stride of knownStrides)
+            f.if(i32.eq(knownStride, stride), () =>
+              forTogether((next) => knownPixels(togetherPixels, stride, next)),
             );
-            const isWhole = i32.and(
-              i32.eq(kernelHeight, knownTaps),
-              i32.eq(i32.sub(windowY.end, windowY.first), knownTaps),
-            );
-            const inRegisters = (): void =>
-              forChannels(1, () => {
-                const all = loadFactors(factors, knownTaps * knownTaps);
-                forTogether((at, target) => {
-                  const sums = newSums(togetherPixels, 1);
-                  for (let i = 0; i < knownTaps; i++) {
-                    knownProducts(sums, stride, at, all.slice(knownTaps * i, knownTaps * (i + 1)));
-                    if (i < knownTaps - 1) f.add(at, tapRowBytes);
-                  }
-                  store(sums, target);
-                });
-              });
-            const rowByRow = (): void =>
-              forChannels(1, () =>
-                forTogether((at, target) => {
-                  const sums = newSums(togetherPixels, 1);
-                  forTapRows(at, (rowAt, rowFactors) =>
-                    knownProducts(sums, stride, rowAt, loadFactors(rowFactors, knownTaps)),
-                  );
-                  store(sums, target);
-                }),
-              );
-            f.if(isKnown, () => {
-              f.if(isWhole, inRegisters, rowByRow);
-              f.br(done);
-            });
-          }
-          forChannels(togetherVectors, (vectors) =>
-            forTogether((at, target) => {
-              const sums = newSums(togetherPixels, vectors);
-              forTapRows(at, (rowAt, rowFactors) => rowProducts(sums, rowAt, rowFactors));
-              store(sums, target);
-            }),
-          );
         });
-      };
+      const together = (): void =>
+        forChannels(togetherVectors, (vectors) =>
+          forTogether((next) => {
+            const first = f.let(i32.sub(next, togetherColumn));
+            const sums = newSums(togetherPixels, vectors);
+            forTapRows(f.let(i32.add(from, i32.mul(first, stepBytes))), (at, rowFactors) =>
+              rowProducts(sums, at, rowFactors),
+            );
+            store(sums, f.let(i32.add(to, i32.mul(first, sumsBytes))));
+          }),
+        );
       const single = (): void =>
         forChannels(singleVectors, (vectors) => {
           const sums = newSums(1, vectors);
@@ -262,11 +258,13 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
       );
       f.forLocal(firstRow, endRow, () => {
         setWindow(f, windowY, axisY, i32.remU(firstRow, outHeight), none);
-        const line = i32.add(windowY.start, i32.mul(windowY.first, dilationY));
         const image = i32.mul(i32.divU(firstRow, outHeight), height);
-        const rowAt = f.let(i32.add(input, i32.mul(i32.add(image, line), rowBytes)));
+        f.set(firstTapRowAt, i32.add(input, i32.mul(i32.add(image, windowY.start), rowBytes)));
+        const rowAt = f.let(i32.add(firstTapRowAt, i32.mul(windowY.first, tapRowBytes)));
         const output = f.let(i32.add(parameters.output, i32.shl(i32.mul(firstRow, outRowElements), shift)));
-        const row = elements.converted ? f.let(i32.add(weights, parameters.sums)) : output;
+        f.set(row, elements.converted ? i32.add(weights, parameters.sums) : output);
+        for (const [tapRow, isInside] of tapRowsInside.entries())
+          f.set(isInside, i32.and(i32.leU(windowY.first, tapRow), i32.gtU(windowY.end, tapRow)));
         const column = f.let(none);
         f.while(i32.ltU(column, outWidth), () => {
           setWindow(f, windowX, axisX, column, none);
@@ -274,10 +272,10 @@ export function pixelsKernel(dtype: FloatType): Kernel<PixelsTypes> {
           f.set(from, i32.add(rowAt, i32.mul(start, pixelBytes)));
           f.set(to, i32.add(row, i32.mul(column, sumsBytes)));
           f.if(
-            i32.and(hasTogether, i32.eq(column, insideColumn)),
+            i32.eq(column, togetherColumn),
             () => {
-              together();
-              f.set(column, insideEnd);
+              f.if(knownStride, knownTogether, together);
+              f.set(column, togetherEnd);
             },
             () => {
               single();

@@ -10,8 +10,8 @@ import {
 } from "../../wasm/index.js";
 import { unitBytes, unitWeights, weightsOf } from "./weights.js";
 
-/** Rows of A that are taken together. */
-export type FewRows = 1 | 2 | 4;
+/** Rows of A that are taken together in f32. */
+export type FewRows = 2 | 4;
 
 /** Columns of C, which are rows of B, whose scales and zero points are prepared together. */
 export const groupColumns = 4;
@@ -26,14 +26,13 @@ export const columnBytes: number = 4 * stretchBlocks;
  * Columns whose sums are added up side by side, and share what is loaded of A: as many as there are registers for, with a
  * vector of stored numbers for each (two, if they have 4 bits).
  */
-const widths: Readonly<Record<FewRows, Readonly<Record<QuantizedBits, 1 | 2 | 4>>>> = {
-  1: { 4: 2, 8: 4 },
+const widths: Readonly<Record<FewRows, Readonly<Record<QuantizedBits, 1 | 2>>>> = {
   2: { 4: 2, 8: 2 },
   4: { 4: 1, 8: 1 },
 };
 
 /** Bytes that caches load together on most machines. */
-const lineBytes = 64;
+export const lineBytes = 64;
 
 /** Units of all blocks come in pairs. */
 export const unitsAtOnce = 2;

@@ -1,7 +1,6 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { f32, f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
+import { f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { epilogueFunction, hasEpilogue } from "../epilogue/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors, sumOfLanes } from "../vector/index.js";
 import {
@@ -13,30 +12,24 @@ import {
   stretchBlocks,
   unitsAtOnce,
 } from "./dot.wasm.js";
+import { chunkColumns, finishRows, finishTypes, resultRowBytes } from "./finish.js";
 import { middleOf, raisedBits, unitBytes, unitWeights } from "./weights.js";
 
-/** Columns of C, which are rows of B, that one chunk computes. */
-export const chunkColumns = 64;
-
-const types = {
+const ownTypes = {
   /** f32; rows of whole blocks, with zeros past k. */
   a: "i32",
   b: "i32",
   scales: "i32",
   /** 0: there are none. */
   zeroPoints: "i32",
-  c: "i32",
-  n: "i32",
   blocks: "i32",
   /** Units (`unitWeights`) of a block. */
   units: "i32",
-  beta: "f32",
-  bias: "i32",
-  biasStep: "i32",
-  activation: "i32",
 } as const;
 
-export type FewRowsTypes = typeof types;
+export type FewRowsTypes = typeof ownTypes & typeof finishTypes;
+
+const types: FewRowsTypes = { ...ownTypes, ...finishTypes };
 
 /**
  * A few rows of A times all rows of B, which are read once. Products are summed without their scale within a block, and
@@ -49,15 +42,14 @@ export function fewRowsKernel(
   dtype: FloatType,
   scaleType: FloatType,
 ): Kernel<FewRowsTypes> {
-  const rowBytes = 4 * chunkColumns;
   const preparedBytes = 2 * groupColumns * columnBytes;
   const sumBytes = 16 * groupColumns;
   return defineKernel<FewRowsTypes>({
     name: `quantized_gemm_${rows}_rows_${bits}_bits_${dtype}_${scaleType}`,
     parameters: types,
-    scratchBytes: preparedBytes + rows * (sumBytes + rowBytes),
+    scratchBytes: preparedBytes + rows * (sumBytes + resultRowBytes),
     emit(f, { parameters, chunk, scratch, module }) {
-      const { a, b, scales, zeroPoints, c, n, blocks, units, beta, bias, biasStep, activation } = parameters;
+      const { a, b, scales, zeroPoints, n, blocks, units } = parameters;
       const scaleElements = elementsOf(f, scaleType);
       const plain = elementsOf(f, "f32");
       const bytes = elementsOf(f, "u8");
@@ -138,46 +130,14 @@ export function fewRowsKernel(
             const vectors = Array.from({ length: groupColumns }, (_, j) =>
               f.let(v128.load(sums, row * sumBytes + 16 * j)),
             );
-            f.store(to, sumOfLanes(f, vectors), row * rowBytes);
+            f.store(to, sumOfLanes(f, vectors), row * resultRowBytes);
           }
           f.add(to, 4 * groupColumns);
         },
         { step: groupColumns },
       );
 
-      const output = f.let(i32.add(c, i32.shl(begin, target.shift)));
-      const rowStep = f.let(i32.shl(n, target.shift));
-      f.if(f32.ne(beta, 0), () => {
-        const betas = f.let(f32x4.splat(beta));
-        const before = f.let(output);
-        for (let row = 0; row < rows; row++) {
-          const own = { at: f.let(i32.add(results, row * rowBytes)), elements: plain };
-          mapVectors(f, {
-            count: columns,
-            inputs: [own, { at: f.let(before), elements: target }],
-            output: own,
-            compute: (sum, old) => f32x4.add(sum!, f32x4.mul(betas, old!)),
-            unroll: 1,
-          });
-          f.add(before, rowStep);
-        }
-      });
-      f.if(hasEpilogue({ bias, biasStep, activation }), () => {
-        const ownBias = f.let(bias);
-        f.if(bias, () => f.add(ownBias, i32.mul(begin, biasStep)));
-        f.call(epilogueFunction(module), results, rowBytes, rows, columns, ownBias, biasStep, activation);
-      });
-      for (let row = 0; row < rows; row++) {
-        const own: Local<"i32"> = f.let(output);
-        mapVectors(f, {
-          count: columns,
-          inputs: [{ at: f.let(i32.add(results, row * rowBytes)), elements: plain }],
-          output: { at: own, elements: target },
-          compute: (values) => values!,
-          unroll: 1,
-        });
-        f.add(output, rowStep);
-      }
+      finishRows(f, module, rows, target, parameters, { results, begin, columns });
     },
   });
 }

@@ -17,8 +17,11 @@ import {
   type PlanContext,
 } from "../kernel.js";
 import type { FewRows } from "./dot.wasm.js";
-import { chunkColumns, type FewRowsTypes, fewRowsKernel } from "./few-rows.wasm.js";
+import { type FewRowsTypes, fewRowsKernel } from "./few-rows.wasm.js";
+import { chunkColumns } from "./finish.js";
+import { type OneRowTypes, oneRowKernel } from "./one-row.wasm.js";
 import { chunkRows, type DequantizeTypes, dequantizeKernel, padKernel } from "./prepare.wasm.js";
+import { leastRounded, splitBlocks, splitBytes, splitKernel } from "./split.wasm.js";
 import { unitWeights } from "./weights.js";
 
 type Problem = QuantizedGemmProblem<CpuMemory>;
@@ -32,6 +35,10 @@ const partBytes = 1 << 24;
 /** Nanoseconds of one multiply-add, and of one weight that is dequantized: in registers, and to memory. */
 const productNanoseconds = 0.12;
 const weightNanoseconds = { registers: 0.06, memory: 0.4 } as const;
+
+/** Nanoseconds of one multiply-add of whole numbers, with the weight made ready, and of splitting a number into them. */
+const wholeProductNanoseconds = 0.1;
+const splitNanoseconds = 2;
 
 type ByTypes<Made> = Readonly<
   Record<QuantizedBits, Readonly<Record<FloatType, Readonly<Record<FloatType, Made>>>>>
@@ -47,10 +54,11 @@ function byTypes<Made>(
 }
 
 const fewRowsKernels: Readonly<Record<FewRows, ByTypes<Kernel<FewRowsTypes>>>> = {
-  1: byTypes((...types) => fewRowsKernel(1, ...types)),
   2: byTypes((...types) => fewRowsKernel(2, ...types)),
   4: byTypes((...types) => fewRowsKernel(4, ...types)),
 };
+const oneRowKernels: ByTypes<Kernel<OneRowTypes>> = byTypes(oneRowKernel);
+const splitKernels = { 4: splitKernel(4), 8: splitKernel(8) } as const;
 const dequantizeKernels: ByTypes<Kernel<DequantizeTypes>> = byTypes(dequantizeKernel);
 const padKernels = byFloatType(padKernel);
 
@@ -63,10 +71,12 @@ export const quantizedGemm: CpuOperation<Problem> = {
   kernels: [
     ...gemm.kernels,
     ...Object.values(padKernels),
+    ...Object.values(splitKernels),
     // Those of a group share the functions of the epilogue.
     ...quantizedBits.flatMap((bits) =>
       floatTypes.map((dtype) =>
         floatTypes.flatMap((scaleType) => [
+          oneRowKernels[bits][dtype][scaleType],
           ...Object.values(fewRowsKernels).map((kernels) => kernels[bits][dtype][scaleType]),
           dequantizeKernels[bits][dtype][scaleType],
         ]),
@@ -93,25 +103,33 @@ function planFewRows(problem: Problem, context: PlanContext): readonly Launch[] 
   }
   for (let row = 0; row < m; ) {
     const count = m - row >= 4 ? 4 : m - row >= 2 ? 2 : 1;
-    const nanoseconds = n * padded * (count * productNanoseconds + weightNanoseconds.registers);
-    launches.push(
-      fewRowsKernels[count][bits][dtype][scaleType].launch(
-        {
-          a: rows + 4 * row * padded,
-          b: address(b),
-          scales: address(scales),
-          zeroPoints: zeroPoints === undefined ? 0 : address(zeroPoints),
-          c: address(c) + row * n * dtypeBytes[dtype],
-          n,
-          blocks,
-          units: block / unitWeights,
-          beta: problem.beta,
-          ...epilogue,
-        },
-        Math.ceil(n / chunkColumns),
-        nanoseconds,
-      ),
-    );
+    const own = rows + 4 * row * padded;
+    const parameters = {
+      ...{ a: own, b: address(b), scales: address(scales) },
+      zeroPoints: zeroPoints === undefined ? 0 : address(zeroPoints),
+      ...{ blocks, units: block / unitWeights },
+      ...{ c: address(c) + row * n * dtypeBytes[dtype], n, beta: problem.beta },
+      ...epilogue,
+    };
+    const chunks = Math.ceil(n / chunkColumns);
+    if (count === 1) {
+      const split = context.workspace(splitBytes(blocks, block));
+      launches.push(
+        splitKernels[bits].launch(
+          { input: own, output: split, blocks, units: block / unitWeights, least: leastRounded(k) },
+          Math.ceil(blocks / splitBlocks),
+          padded * splitNanoseconds,
+        ),
+        oneRowKernels[bits][dtype][scaleType].launch(
+          { ...parameters, split },
+          chunks,
+          n * padded * wholeProductNanoseconds,
+        ),
+      );
+    } else {
+      const nanoseconds = n * padded * (count * productNanoseconds + weightNanoseconds.registers);
+      launches.push(fewRowsKernels[count][bits][dtype][scaleType].launch(parameters, chunks, nanoseconds));
+    }
     row += count;
   }
   return launches;

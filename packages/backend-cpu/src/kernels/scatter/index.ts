@@ -12,15 +12,28 @@ const kernels = Object.fromEntries(
 /** The fewest columns of a chunk, if it takes its elements one by one, and if it takes rows: 16 KiB of f32 are in one place. */
 const leastColumns = { single: 64, row: 1 << 12 } as const;
 
-/** Chunks of elements: with so many of them more gain nothing. Chunks of rows: for each worker. */
+/** Chunks of single elements: with so many of them more gain nothing. */
 const enoughChunks = 16;
-const chunksPerWorker = 4;
 
-/** The least length of rows that are shared: to pass over one that is another chunk's takes as long as 64 elements. */
-const longRow = 128;
+/** Slabs of rows for each worker: so many are not divided. */
+const slabsPerWorker = 4;
+
+/** The least length of rows that are shared: every chunk looks at the indices of all. */
+const longRow = 64;
 
 /** Roughly, with one worker. */
 const nanosecondsPerElement = { row: 0.4, single: 3 } as const;
+
+/**
+ * Parts of a slab that give all workers as many of them. No more: the more chunks there are, the fewer of the updates that a chunk
+ * reads follow one another in memory.
+ */
+function equalShares(slabs: number, workers: number): number {
+  if (slabs >= slabsPerWorker * workers) return 1;
+  let shares = 1;
+  while ((slabs * shares) % workers !== 0) shares++;
+  return shares;
+}
 
 /** How the output is divided: into rows, then into columns. What a chunk has does not change a result. */
 export function planScatter(
@@ -28,7 +41,7 @@ export function planScatter(
   workers: number,
 ): Readonly<Record<"ranges" | "rangeLength" | "pieces" | "pieceLength", number>> {
   const isRows = innerStride === 0;
-  const wanted = Math.ceil((isRows ? (workers === 1 ? 1 : workers * chunksPerWorker) : enoughChunks) / outer);
+  const wanted = isRows ? equalShares(outer, workers) : Math.ceil(enoughChunks / outer);
   const least = leastColumns[isRows ? "row" : "single"];
   const pieceLength = Math.max(least, 16 * Math.ceil(inner / wanted / 16));
   const pieces = Math.ceil(inner / pieceLength);

@@ -61,6 +61,10 @@ function storedHalves(f: FunctionBuilder): Access {
 /** Vectors of a row that are under way at once: 1.1 times as fast as one by one where the cache holds them. */
 const UNROLL = 4;
 
+/** Updates of rows whose places are looked at together, where other chunks have some of them. */
+const LISTED = 512;
+const ENTRY_BYTES = 8;
+
 /**
  * Chunk: `pieceLength` columns of `rangeLength` rows of one slab of the output, by all updates of these, in order. No
  * other chunk writes there, so sums have the same bits for any number of threads.
@@ -69,7 +73,8 @@ export function scatterKernel(kind: ScatterKind, dtype: ComputedType): Kernel<Sc
   return defineKernel({
     name: `scatter_${kind}_${dtype}`,
     parameters: types,
-    emit(f, { parameters: p, chunk }) {
+    scratchBytes: (LISTED + 1) * ENTRY_BYTES,
+    emit(f, { parameters: p, chunk, scratch }) {
       const elements = kind === "set" && dtype === "f16" ? storedHalves(f) : accessOf(f, dtype);
       const { shift, lanes } = elementFormats[dtype];
       const combine = combines[lanes][kind];
@@ -107,43 +112,79 @@ export function scatterKernel(kind: ScatterKind, dtype: ComputedType): Kernel<Sc
         f.add(to, count * elements.bytes);
         f.add(left, -count);
       };
-      f.forRange(0, p.count, () => {
-        f.if(
-          p.innerStride,
-          () => {
-            f.set(from, source);
-            f.set(at, indexAt);
-            f.set(left, columns);
-            f.while(i32.gtS(left, 0), () => {
-              f.set(index, i32.sub(i32.load(at), row));
-              f.if(i32.ltU(index, height), () => {
-                const column = i32.shl(i32.sub(columns, left), shift);
-                f.set(to, i32.add(i32.add(target, i32.mul(index, rowBytes)), column));
-                one();
-              });
-              f.add(from, elements.bytes);
-              f.add(at, 4);
-              f.add(left, -1);
-            });
-          },
-          () => {
-            f.set(index, i32.sub(i32.load(indexAt), row));
-            f.if(i32.ltU(index, height), () => {
-              f.set(from, source);
-              f.set(to, i32.add(target, i32.mul(index, rowBytes)));
-              f.set(left, columns);
-              f.while(i32.geS(left, 4 * UNROLL), () => vectors(UNROLL));
-              f.while(i32.geS(left, 4), () => vectors(1));
-              f.while(i32.gtS(left, 0), () => {
-                one();
-                advance(1);
-              });
-            });
-          },
-        );
+      /** Updates the row `index` by the one at `from`. */
+      const updateRow = (): void => {
+        f.set(to, i32.add(target, i32.mul(index, rowBytes)));
+        f.set(left, columns);
+        f.while(i32.geS(left, 4 * UNROLL), () => vectors(UNROLL));
+        f.while(i32.geS(left, 4), () => vectors(1));
+        f.while(i32.gtS(left, 0), () => {
+          one();
+          advance(1);
+        });
+      };
+      const next = (): void => {
         f.add(source, rowBytes);
         f.add(indexAt, indexStep);
-      });
+      };
+      const eachElement = (): void =>
+        f.forRange(0, p.count, () => {
+          f.set(from, source);
+          f.set(at, indexAt);
+          f.set(left, columns);
+          f.while(i32.gtS(left, 0), () => {
+            f.set(index, i32.sub(i32.load(at), row));
+            f.if(i32.ltU(index, height), () => {
+              const column = i32.shl(i32.sub(columns, left), shift);
+              f.set(to, i32.add(i32.add(target, i32.mul(index, rowBytes)), column));
+              one();
+            });
+            f.add(from, elements.bytes);
+            f.add(at, 4);
+            f.add(left, -1);
+          });
+          next();
+        });
+      const eachRow = (): void =>
+        f.forRange(0, p.count, () => {
+          f.set(index, i32.sub(i32.load(indexAt), row));
+          f.if(i32.ltU(index, height), () => {
+            f.set(from, source);
+            updateRow();
+          });
+          next();
+        });
+      // Which rows are this chunk's cannot be predicted: they are listed without branches.
+      const eachListedRow = (): void => {
+        const remaining = f.let(p.count);
+        const listed = f.local("i32");
+        const end = f.local("i32");
+        f.while(remaining, () => {
+          f.set(listed, i32.minU(remaining, LISTED));
+          f.set(remaining, i32.sub(remaining, listed));
+          f.set(end, scratch);
+          f.while(listed, () => {
+            f.set(index, i32.sub(i32.load(indexAt), row));
+            f.store(end, index);
+            f.store(end, source, 4);
+            f.add(end, i32.mul(i32.ltU(index, height), ENTRY_BYTES));
+            next();
+            f.add(listed, -1);
+          });
+          f.set(at, scratch);
+          f.forLocal(
+            at,
+            end,
+            () => {
+              f.set(index, i32.load(at));
+              f.set(from, i32.load(at, 4));
+              updateRow();
+            },
+            { step: ENTRY_BYTES },
+          );
+        });
+      };
+      f.if(p.innerStride, eachElement, () => f.if(i32.eq(p.ranges, 1), eachRow, eachListedRow));
     },
   });
 }

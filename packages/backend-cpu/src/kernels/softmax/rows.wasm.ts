@@ -1,15 +1,19 @@
 import type { FloatType, SoftmaxKind } from "@backplane/core";
-import { callValue, f32x4, f64, i32, type Local, type Value, v128 } from "../../wasm/index.js";
+import { callValue, f32x4, f64, i32, type Local, select, type Value, v128 } from "../../wasm/index.js";
 import { elementFormats, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { blockElements, rowPiece } from "../rows/index.js";
 import { mapVectors } from "../vector/index.js";
 import {
+  areNormal,
   emitResults,
+  extremesBytes,
+  extremesFunction,
   largestFunction,
   lastOf,
   lowest,
   type Parameters,
+  quickSumFunction,
   referenceOf,
   rowPairBytes,
   sumFunction,
@@ -31,14 +35,16 @@ export function rowsKernel(kind: SoftmaxKind, dtype: FloatType): Kernel<RowsType
       ...{ input: "i32", output: "i32", weights: "i32", weightsBytes: "i32" },
       ...{ rows: "i32", length: "i32", rowsPerChunk: "i32" },
     },
-    emit(f, { parameters, chunk, worker, module }) {
+    scratchBytes: extremesBytes,
+    emit(f, { parameters, chunk, worker, scratch, module }) {
       const { input, output, weights, weightsBytes, rows, length, rowsPerChunk } = parameters;
       const elements = elementsOf(f, dtype);
       const single = elementsOf(f, "f32");
       const { shift, converted } = elementFormats[dtype];
-      const largestOf = largestFunction(module, dtype);
+      const extremesOf = extremesFunction(module, dtype);
       const stored = kind === "softmax";
       const sumOf = sumFunction(module, dtype, stored);
+      const quickSumOf = quickSumFunction(module, dtype, stored);
       const own = f.let(i32.add(weights, i32.mul(worker, weightsBytes)));
       const row = f.let(i32.mul(chunk, rowsPerChunk));
       const end = f.let(i32.add(row, i32.minU(i32.sub(rows, row), rowsPerChunk)));
@@ -46,9 +52,22 @@ export function rowsKernel(kind: SoftmaxKind, dtype: FloatType): Kernel<RowsType
       const at = f.let(i32.add(input, i32.mul(row, rowBytes)));
       const to = f.let(i32.add(output, i32.mul(row, rowBytes)));
       const place = stored && !converted ? to : own;
+      const next = f.local("i32");
+      const sum = f.local("f64");
+      f.call(extremesOf, at, length, scratch);
       f.forLocal(row, end, () => {
-        const largest = f.let(callValue("v128", largestOf, at, length));
-        const last = lastOf(f, kind, callValue("f64", sumOf, at, length, largest, place));
+        const largest = f.let(v128.load(scratch));
+        const isLast = i32.eq(i32.add(row, 1), end);
+        f.set(next, i32.add(at, select(i32.const(0), rowBytes, isLast)));
+        f.if(
+          areNormal(largest, v128.load(scratch, 16)),
+          () => f.set(sum, callValue("f64", quickSumOf, at, length, largest, place, next, scratch)),
+          () => {
+            f.set(sum, callValue("f64", sumOf, at, length, largest, place));
+            f.call(extremesOf, next, length, scratch);
+          },
+        );
+        const last = lastOf(f, kind, sum);
         if (stored)
           mapVectors(f, {
             count: length,

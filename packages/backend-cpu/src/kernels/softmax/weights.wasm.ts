@@ -14,7 +14,14 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { type Elements, elementsOf } from "../elements/index.js";
-import { exponential, logarithm, promote, type VectorLocal } from "../math/index.js";
+import {
+  exponential,
+  logarithm,
+  normalExponential,
+  normalLimit,
+  promote,
+  type VectorLocal,
+} from "../math/index.js";
 import { lanesBelow, storeUpTo } from "../rows/index.js";
 import { mapVectors } from "../vector/index.js";
 
@@ -79,9 +86,138 @@ export function largestFunction(module: ModuleBuilder, dtype: FloatType): Functi
         f.add(count, -4);
       });
       for (const part of others) f.set(first, f32x4.pmax(first, part));
-      f.set(first, f32x4.pmax(first, shuffle32([2, 3, 0, 1], first, first)));
-      return f32x4.pmax(first, shuffle32([1, 0, 3, 2], first, first));
+      return acrossLanes(f, first, f32x4.pmax);
     }),
+  );
+}
+
+/** Puts all lanes together, in all lanes. */
+function acrossLanes(
+  f: FunctionBuilder,
+  x: VectorLocal,
+  combine: (a: Value<"v128">, b: Value<"v128">) => Value<"v128">,
+): Value<"v128"> {
+  const halves = f.let(combine(x, shuffle32([2, 3, 0, 1], x, x)));
+  return combine(halves, shuffle32([1, 0, 3, 2], halves, halves));
+}
+
+/** Bytes of the extremes of a row: the largest element in all lanes, then the smallest one. */
+export const extremesBytes = 32;
+
+/** Finds the extremes of a row while something else is done for each of its vectors. */
+interface Extremes {
+  readonly take: (offset?: number) => void;
+  readonly takeLast: (remaining: Local<"i32">) => void;
+  readonly store: () => void;
+}
+
+function extremesOf(f: FunctionBuilder, elements: Elements, at: Local<"i32">, to: Local<"i32">): Extremes {
+  const below = lanesBelow(f);
+  const [none, most] = [f.let(f32x4.const(lowest)), f.let(f32x4.const(-lowest))];
+  const [largest, smallest] = [f.let(none), f.let(most)];
+  const put = (high: Value<"v128">, low: Value<"v128">) => {
+    f.set(largest, f32x4.pmax(largest, high));
+    f.set(smallest, f32x4.pmin(smallest, low));
+  };
+  return {
+    take(offset = 0) {
+      const x = f.let(elements.load(at, offset));
+      put(x, x);
+    },
+    takeLast(remaining) {
+      const x = f.let(elements.load(at));
+      const isThere = f.let(below(remaining));
+      put(f.choose(x, none, isThere), f.choose(x, most, isThere));
+    },
+    store() {
+      f.store(to, acrossLanes(f, largest, f32x4.pmax));
+      f.store(to, acrossLanes(f, smallest, f32x4.pmin), 16);
+    },
+  };
+}
+
+/** Stores the extremes of `count` elements. */
+export function extremesFunction(module: ModuleBuilder, dtype: FloatType): FunctionReference {
+  return module.shared(`softmax_extremes_${dtype}`, (label) =>
+    module.function(label, { at: "i32", count: "i32", to: "i32" }, (f, { at, count, to }) => {
+      const elements = elementsOf(f, dtype);
+      const extremes = extremesOf(f, elements, at, to);
+      f.while(i32.gtS(count, 0), () => {
+        extremes.takeLast(count);
+        f.add(at, 4 * elements.bytes);
+        f.add(count, -4);
+      });
+      extremes.store();
+    }),
+  );
+}
+
+/** Whether the weights of a row with these extremes are normal numbers, so that `quickSumFunction` can take them. */
+export function areNormal(largest: VectorLocal, smallest: Value<"v128">): Value<"i32"> {
+  return f32.le(f32x4.extractLane(0, f32x4.sub(largest, smallest)), f32.const(normalLimit));
+}
+
+/** Vectors of a round of `quickSumFunction`: the steps of one wait for each other, and not for those of others. */
+const quickVectors = 4;
+
+/**
+ * The sum of e^(x - reference) of `count` elements, where no weight is below the normal numbers; a NaN among them makes it NaN.
+ * On the way it finds the extremes of the next row, whose elements come from memory while the processor computes.
+ */
+export function quickSumFunction(
+  module: ModuleBuilder,
+  dtype: FloatType,
+  stored: boolean,
+): FunctionReference {
+  return module.shared(`softmax_quick_sum_${dtype}_${stored}`, (label) =>
+    module.functionOf(
+      "f64",
+      label,
+      { at: "i32", count: "i32", reference: "v128", weights: "i32", next: "i32", extremesTo: "i32" },
+      (f, { at, count, reference, weights, next, extremesTo }) => {
+        const elements = elementsOf(f, dtype);
+        const single = elementsOf(f, "f32");
+        const below = lanesBelow(f);
+        const exp = normalExponential(f);
+        const extremes = extremesOf(f, elements, next, extremesTo);
+        const zero = f.let(f32x4.const(0));
+        const total = f.let(f64x2.const(0));
+        const part = f.local("v128");
+        const stop = f.local("i32");
+        const step = 4 * elements.bytes;
+        const advance = (vectors: number) => {
+          for (const place of [at, next]) f.add(place, vectors * step);
+          if (stored) f.add(weights, 16 * vectors);
+          f.add(count, -4 * vectors);
+        };
+        f.while(i32.gtS(count, 0), () => {
+          f.set(part, zero);
+          f.set(stop, i32.maxS(i32.sub(count, 4 * weightsPerFold), 0));
+          f.while(i32.geS(i32.sub(count, stop), 4 * quickVectors), () => {
+            const all = Array.from({ length: quickVectors }, (_, vector) =>
+              exp(f32x4.sub(elements.load(at, step * vector), reference)),
+            );
+            for (const [vector, weight] of all.entries()) {
+              if (stored) f.store(weights, weight, 16 * vector);
+              f.set(part, f32x4.add(part, weight));
+              extremes.take(step * vector);
+            }
+            advance(quickVectors);
+          });
+          f.while(i32.gtS(count, stop), () => {
+            const weight = exp(f32x4.sub(elements.load(at), reference));
+            if (stored) storeUpTo(f, single, weights, weight, count);
+            f.set(part, f32x4.add(part, v128.and(weight, below(count))));
+            extremes.takeLast(count);
+            advance(1);
+          });
+          const [low, high] = promote(f, part);
+          f.set(total, f64x2.add(total, f64x2.add(low, high)));
+        });
+        extremes.store();
+        return f64.add(f64x2.extractLane(0, total), f64x2.extractLane(1, total));
+      },
+    ),
   );
 }
 
