@@ -121,14 +121,6 @@ export class CreatedBackend<Memory>
   readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
     takesScalar(this.#operations[operation as OperationName], argument),
   );
-  /** For calls that no kernel carries out. */
-  readonly #transfers = {
-    copyHtoD: binderIn(this.#table, "copyHtoD"),
-    copyDtoH: binderIn(this.#table, "copyDtoH"),
-    copyDtoHSync: binderIn(this.#table, "copyDtoHSync"),
-    copyDtoD: binderIn(this.#table, "copyDtoD"),
-    fill: binderIn(this.#table, "fill"),
-  };
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #faults = new LateFaults();
@@ -237,7 +229,7 @@ export class CreatedBackend<Memory>
 
   async synchronize(): Promise<void> {
     this.assertOpen("synchronize");
-    await this.#faults.settle("synchronize", () => this.#driver.synchronize());
+    await this.#faults.wait("synchronize", () => this.#driver.synchronize());
   }
 
   dispose(): Promise<void> {
@@ -251,7 +243,7 @@ export class CreatedBackend<Memory>
     this.#session = undefined;
     this.#table.clear();
     this.#liveBytes = 0;
-    this.#faults.interrupt(this.#unusable("dispose"));
+    this.#faults.end(this.#unusable("dispose"));
     // Wait for an init() under way, so that what it opens is closed again.
     await opened?.catch(() => {});
     if (!this.#isDriverOpen) return;
@@ -378,7 +370,7 @@ export class CreatedBackend<Memory>
       this.#call(MOVE, () => this.#driver.write(memory, byteOffset, source));
     else
       await this.#moving(allocation, () =>
-        this.#faults.settle(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
+        this.#faults.wait(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
       );
   }
 
@@ -398,9 +390,7 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = inMemory(
-      this.#transfers.copyHtoD.region("destination", destination, bytes.byteLength, "u8"),
-    );
+    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, "u8");
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -409,8 +399,8 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = inMemory(this.#transfers.copyDtoH.region("source", source, byteLength, "u8"));
-    await this.#faults.settle("copyDtoH", async () => {
+    const region = this.#region("copyDtoH", "source", source, byteLength, "u8");
+    await this.#faults.wait("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
         await this.#driver.read(bytes, region.memory, region.byteOffset);
@@ -430,7 +420,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = inMemory(this.#transfers.copyDtoHSync.region("source", source, bytes.byteLength, "u8"));
+    const region = this.#region("copyDtoHSync", "source", source, bytes.byteLength, "u8");
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -438,7 +428,7 @@ export class CreatedBackend<Memory>
       failure = toBackendError(error, "DEVICE_ERROR", "copyDtoHSync");
     }
     // As after an awaited promise: an earlier fault explains the failure, or spoils the success.
-    this.#faults.throwFirst();
+    this.#faults.raise();
     if (failure !== undefined) throw failure;
   }
 
@@ -456,8 +446,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = inMemory(this.#transfers.copyDtoD.region("destination", destination, bytes, "u8"));
-    const from = inMemory(this.#transfers.copyDtoD.region("source", source, bytes, "u8"));
+    const to = this.#region(operation, "destination", destination, bytes, "u8");
+    const from = this.#region(operation, "source", source, bytes, "u8");
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -476,7 +466,7 @@ export class CreatedBackend<Memory>
     const operation = "fill";
     checkFill(value, count, dtype);
     const pattern = fillPattern(value, dtype);
-    const region = inMemory(this.#transfers.fill.region("destination", destination, count, dtype));
+    const region = this.#region(operation, "destination", destination, count, dtype);
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -672,6 +662,17 @@ export class CreatedBackend<Memory>
     };
   }
 
+  /** For calls that no kernel carries out. */
+  #region(
+    operation: string,
+    argument: string,
+    operand: Operand,
+    elements: number,
+    dtype: DType,
+  ): Region<Memory> {
+    return inMemory(binderIn(this.#table, operation).region(argument, operand, elements, dtype));
+  }
+
   // Faults
 
   #call<Result>(operation: string, body: () => Result): Result {
@@ -691,7 +692,7 @@ export class CreatedBackend<Memory>
     this.#table.lose();
     this.#liveBytes = 0;
     this.#faults.forget();
-    this.#faults.interrupt(this.#loss);
+    this.#faults.end(this.#loss);
     this.#lostListeners.emit(this.#loss);
   }
 
