@@ -390,7 +390,7 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, "u8");
+    const region = this.#binder("copyHtoD").region("destination", destination, bytes.byteLength, "u8");
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -399,7 +399,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = this.#region("copyDtoH", "source", source, byteLength, "u8");
+    const region = this.#binder("copyDtoH").region("source", source, byteLength, "u8");
     await this.#faults.wait("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
@@ -420,7 +420,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#region("copyDtoHSync", "source", source, bytes.byteLength, "u8");
+    const region = this.#binder("copyDtoHSync").region("source", source, bytes.byteLength, "u8");
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -446,8 +446,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#region(operation, "destination", destination, bytes, "u8");
-    const from = this.#region(operation, "source", source, bytes, "u8");
+    const to = this.#binder(operation).region("destination", destination, bytes, "u8");
+    const from = this.#binder(operation).region("source", source, bytes, "u8");
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -466,7 +466,7 @@ export class CreatedBackend<Memory>
     const operation = "fill";
     checkFill(value, count, dtype);
     const pattern = fillPattern(value, dtype);
-    const region = this.#region(operation, "destination", destination, count, dtype);
+    const region = this.#binder(operation).region("destination", destination, count, dtype);
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -649,28 +649,23 @@ export class CreatedBackend<Memory>
 
   /** `handles`: the table of the handles, if it is not that of this backend. */
   #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
-    const own = binderIn(this.#table, operation);
-    const others = handles && binderIn(handles, operation);
+    const own = this.#table;
+    const given: Binder<Entry | Allocation<Memory>> = binderIn<Entry | Allocation<Memory>>(
+      (handles ?? own) as HandleTable<Entry | Allocation<Memory>>,
+      operation,
+    );
     return {
       region: (argument, operand, elements, dtype, before) => {
-        if (others === undefined) return inMemory(own.region(argument, operand, elements, dtype, before));
-        const found = others.region(argument, operand, elements, dtype, before);
-        const handle = innerHandle(found.memory, operation, argument);
-        const memory = this.#table.get(handle, operation, argument).memory as Memory;
+        const found = given.region(argument, operand, elements, dtype, before);
+        const allocation =
+          handles === undefined
+            ? (found.memory as Allocation<Memory>)
+            : own.get(innerHandle(found.memory as Entry, operation, argument), operation, argument);
+        // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
+        const memory = allocation.memory as Memory;
         return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
       },
     };
-  }
-
-  /** For calls that no kernel carries out. */
-  #region(
-    operation: string,
-    argument: string,
-    operand: Operand,
-    elements: number,
-    dtype: DType,
-  ): Region<Memory> {
-    return inMemory(binderIn(this.#table, operation).region(argument, operand, elements, dtype));
   }
 
   // Faults
@@ -691,7 +686,6 @@ export class CreatedBackend<Memory>
     // The allocations are gone with the device, so a fault of earlier work no longer matters.
     this.#table.lose();
     this.#liveBytes = 0;
-    this.#faults.forget();
     this.#faults.end(this.#loss);
     this.#lostListeners.emit(this.#loss);
   }
@@ -718,13 +712,6 @@ export class CreatedBackend<Memory>
   #error(code: ErrorCode, operation: string, message: string): BackendError {
     return new BackendError(code, `${operation}: ${message}`, { operation });
   }
-}
-
-/**
- * The region in the memory of the driver. An allocation of 0 bytes has none; nothing looks at the memory of an empty region.
- */
-function inMemory<Memory>({ memory, byteOffset, byteLength }: Region<Allocation<Memory>>): Region<Memory> {
-  return { memory: memory.memory as Memory, byteOffset, byteLength };
 }
 
 /**

@@ -21,10 +21,6 @@ export class LateFaults {
     if (fault !== undefined) throw fault;
   }
 
-  forget(): void {
-    this.#first = undefined;
-  }
-
   /** Waits for `work`, unless `end` ends the wait first. Then throws an unreported fault if there is one. */
   async wait(operation: string, work: () => Promise<void>): Promise<void> {
     let interruption: BackendError | undefined;
@@ -50,8 +46,9 @@ export class LateFaults {
     if (failure !== undefined) throw failure;
   }
 
-  /** Ends all waits, because the device is lost or disposed of. */
+  /** Ends all waits and forgets the fault, because the device is lost or disposed of. */
   end(error: BackendError): void {
+    this.#first = undefined;
     for (const interrupt of this.#waiting) interrupt(error);
     this.#waiting.clear();
   }
