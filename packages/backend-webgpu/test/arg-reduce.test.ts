@@ -4,7 +4,16 @@ import { assert } from "chai";
 import { argReduce } from "#src/kernels/arg-reduce/index.js";
 import { planArgReduce, planJoin } from "#src/kernels/arg-reduce/select.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { type BufferRegion, driverOf, dtypeBytes, encode, findDawn, portable, random } from "./support.js";
+import {
+  type BufferRegion,
+  driverOf,
+  dtypeBytes,
+  encode,
+  findDawn,
+  mostScratch,
+  portable,
+  random,
+} from "./support.js";
 
 type Extents = readonly [outer: number, length: number, inner: number];
 type Type = "f32" | "f16";
@@ -129,17 +138,7 @@ describe("webgpu argReduce plans", () => {
           ...({ kind: "argMax", dtype: "f32", outer, length, inner } as const),
           ...{ input: region(4 * outer * length * inner), output: region(4 * outer * inner) },
         };
-        let asked = 0;
-        argReduce.run(
-          {
-            ...{ features: portable, dispatch() {}, copy() {}, fill() {} },
-            scratch: (bytes) => {
-              asked = Math.max(asked, bytes);
-              return placeholder(bytes);
-            },
-          },
-          problem,
-        );
+        const asked = mostScratch(argReduce, portable, problem);
         assert.isAtMost(asked, argReduce.segments({} as never).scratchBound(problem, 0), `[${extents}]`);
       }
   });

@@ -1,19 +1,7 @@
 import { assert } from "chai";
-import { defaultLimits } from "#src/device/tiers.js";
 import { input, output, program } from "#src/program/program.js";
 import type { BufferRegion } from "#src/runtime/context.js";
-import { MemoryPool } from "#src/runtime/memory.js";
-import { PipelineCache } from "#src/runtime/pipelines.js";
-import { CommandQueue } from "#src/runtime/queue.js";
-import { Recorder } from "#src/runtime/recorder.js";
-import { CommandRecording } from "#src/runtime/recording.js";
-import { windowBytes } from "#src/runtime/windows.js";
-import { FakeDevice } from "./fake-device.js";
-
-const features = {
-  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
-  limits: defaultLimits,
-};
+import { FakeSession } from "./fake-session.js";
 
 const named = (name: string) =>
   program({
@@ -27,23 +15,15 @@ const [first, second] = [named("first"), named("second")];
 /** Lets everything happen that is due. */
 const settle = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-/** A session on a device that compiles when it is told to. */
-class Rig {
-  readonly fake = new FakeDevice();
-  readonly queue: CommandQueue;
-  readonly pool: MemoryPool;
-  readonly recorder: Recorder;
-  readonly recording: CommandRecording;
+/** The device compiles when it is told to. */
+class Rig extends FakeSession {
   readonly others: { readonly source: BufferRegion; readonly data: BufferRegion };
   readonly memories: { readonly source: BufferRegion; readonly data: BufferRegion };
   readonly #compilations = new Map<string, { readonly done: () => void; readonly refuse: () => void }>();
-  /** The operations for which a pipeline was compiled at once. */
-  readonly atOnce: string[] = [];
-  releases = 0;
 
   constructor() {
-    const { device } = this.fake;
-    device.createComputePipelineAsync = ({ label, compute }) =>
+    super({ poolBytes: 0, holds: true });
+    this.fake.device.createComputePipelineAsync = ({ label, compute }) =>
       new Promise((resolve, reject) => {
         const name = (compute.module as unknown as { code: string }).code.includes("first body")
           ? "first"
@@ -54,30 +34,6 @@ class Rig {
           refuse: () => reject(new Error("no")),
         });
       });
-    const queue = new CommandQueue(device, {
-      onFlush: () => pool.afterSubmit(),
-      now: () => 0,
-      compiled: (operation, pipeline) => {
-        if (pipeline.pipeline === undefined) this.atOnce.push(operation);
-        return pipelines.compiled(pipeline);
-      },
-      onRelease: () => this.releases++,
-    });
-    const pipelines = new PipelineCache(device, {
-      ...{ parameterLayout: queue.parameterLayout, immediateBytes: 64, packsExactly: false },
-      ...{ windowBytes: windowBytes(features), mayWait: () => queue.mayHold },
-    });
-    const pool = new MemoryPool({
-      ...{ device, maxBytes: 2 ** 30, poolBytes: 0 },
-      currentBatch: () => queue.batch,
-      onDestroy: (memory) => pipelines.forget(memory),
-      currentOperation: () => "",
-      onOutOfMemory: () => assert.fail("out of memory"),
-    });
-    this.queue = queue;
-    this.pool = pool;
-    this.recorder = new Recorder(features, queue, pool, pipelines);
-    this.recording = new CommandRecording(features, { queue, pool, pipelines }, this.recorder);
     this.others = { source: this.#region(), data: this.#region() };
     this.memories = { source: this.#region(), data: this.#region() };
     this.fake.taken();

@@ -3,7 +3,6 @@ import { evaluateCall } from "@backplane/conformance";
 import {
   type ComputeBackend,
   createBackend,
-  type DeviceHandle,
   dtypeBytes,
   type FloatType,
   floatTypes,
@@ -13,7 +12,8 @@ import { assert } from "chai";
 import { normalizeGradient } from "#src/kernels/normalize-gradient/index.js";
 import { lanesOfTotals, planColumns, planRows } from "#src/kernels/normalize-gradient/select.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { type Place, Places } from "./places.js";
+import { driverOf, encode, findDawn, mostScratch, noise, portable, random, rounded } from "./support.js";
 
 const outputs = ["inputGradient", "weightGradient", "biasGradient"] as const;
 
@@ -50,27 +50,19 @@ async function check(backend: ComputeBackend, call: GradientCall): Promise<void>
     if (kind === "layer") reads.mean = Float32Array.from({ length: rows }, () => next() - 0.5);
   }
   const old = { weightGradient: draw(size, 1), biasGradient: draw(size, 1) };
-  const handles: DeviceHandle[] = [];
-  const place = (contents: Uint8Array, offset: number) => {
-    const image = noise(offset + contents.length + 37);
-    image.set(contents, offset);
-    const handle = backend.alloc(image.length);
-    handles.push(handle);
-    backend.copyHtoD(handle, image);
-    return { image, offset, bytes: contents.length, at: { handle, byteOffset: offset } };
-  };
+  const places = new Places(backend);
   const isStatistic = (name: string) => name === "mean" || name === "inverseDeviation";
   const offsetOf = (name: string) =>
     (name === "weight" || name in old ? beforeColumns : before) * dtypeBytes[dtype];
-  const placed: Record<string, ReturnType<typeof place>> = {};
+  const placed: Record<string, Place> = {};
   for (const [name, values] of Object.entries(reads))
     placed[name] = isStatistic(name)
-      ? place(encode(values, "f32"), 12)
-      : place(encode(values, dtype), offsetOf(name));
+      ? places.place(encode(values, "f32"), 12)
+      : places.place(encode(values, dtype), offsetOf(name));
   for (const name of wanted)
-    if (name !== "inputGradient") placed[name] = place(encode(old[name], dtype), offsetOf(name));
+    if (name !== "inputGradient") placed[name] = places.place(encode(old[name], dtype), offsetOf(name));
     else if (over !== "nothing") placed[name] = placed[over]!;
-    else placed[name] = place(noise(rows * size * dtypeBytes[dtype]), offsetOf(name));
+    else placed[name] = places.place(noise(rows * size * dtypeBytes[dtype]), offsetOf(name));
   const rest = { kind, rows, size, epsilon: 1e-3, accumulate, dtype };
   const operands = Object.fromEntries(Object.entries(placed).map(([name, { at }]) => [name, at]));
   backend.normalizeGradient({ ...rest, ...(operands as { input: never; outputGradient: never }) });
@@ -81,19 +73,9 @@ async function check(backend: ComputeBackend, call: GradientCall): Promise<void>
     ]),
   );
   const evaluated = evaluateCall("normalizeGradient", rest, inputs, wanted);
-  for (const name of wanted) {
-    const { image, offset, bytes, at } = placed[name]!;
-    const stored = new Uint8Array(image.length);
-    await backend.copyDtoH(stored, at.handle);
-    const results = decode(stored.slice(offset, offset + bytes), dtype);
-    const { values, tolerances } = evaluated[name]!;
-    for (const [i, value] of values.entries())
-      if (!(Math.abs(results[i]! - value) <= tolerances[i]!))
-        assert.fail(`${label}: element ${i} of ${name} is ${results[i]}, not ${value}`);
-    image.set(stored.subarray(offset, offset + bytes), offset);
-    assert.equal(Buffer.compare(stored, image), 0, `${label}: a byte outside of ${name} has changed`);
-  }
-  for (const handle of handles) backend.free(handle);
+  for (const name of wanted)
+    await places.check(placed[name]!, dtype, evaluated[name]!, `${name} of ${label}`);
+  places.free();
 }
 
 const overs = ["nothing", "input", "outputGradient"] as const;
@@ -208,20 +190,7 @@ describe("webgpu normalizeGradient plans", () => {
           ...{ inputGradient: region(rows * size), weightGradient: region(size), biasGradient: undefined },
           inverseDeviation: undefined,
         };
-        let asked = 0;
-        normalizeGradient.run(
-          {
-            features: portable,
-            dispatch() {},
-            scratch: (bytes) => {
-              asked = Math.max(asked, bytes);
-              return placeholder(bytes);
-            },
-            copy() {},
-            fill() {},
-          },
-          problem,
-        );
+        const asked = mostScratch(normalizeGradient, portable, problem);
         const bound = normalizeGradient.segments({} as never).scratchBound(problem, 0);
         assert.isAtMost(asked, bound, `${rows} x ${size}`);
         most = Math.max(most, asked);

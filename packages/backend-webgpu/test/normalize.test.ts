@@ -3,7 +3,6 @@ import { evaluateCall } from "@backplane/conformance";
 import {
   type ComputeBackend,
   createBackend,
-  type DeviceHandle,
   dtypeBytes,
   type FloatType,
   floatTypes,
@@ -13,7 +12,8 @@ import { assert } from "chai";
 import { normalize } from "#src/kernels/normalize/index.js";
 import { planRegisters } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
-import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { Places } from "./places.js";
+import { driverOf, encode, findDawn, mostScratch, noise, portable, random, rounded } from "./support.js";
 
 interface NormalizeCall {
   readonly kind: NormalizeKind;
@@ -38,45 +38,22 @@ async function check(backend: ComputeBackend, call: NormalizeCall): Promise<void
     );
   const [x, weight] = [numbers(rows * size), numbers(size)];
   const bytes = dtypeBytes[dtype];
-  const handles: DeviceHandle[] = [];
-  const place = (contents: Uint8Array, offset: number) => {
-    const image = noise(offset + contents.length + 37);
-    image.set(contents, offset);
-    const handle = backend.alloc(image.length);
-    handles.push(handle);
-    backend.copyHtoD(handle, image);
-    return { image, at: { handle, byteOffset: offset } };
-  };
-  const input = place(encode(x, dtype), before * bytes);
-  const output = inPlace ? input : place(noise(rows * size * bytes), before * bytes);
-  const statistics = place(noise(4 * rows), 12);
+  const places = new Places(backend);
+  const input = places.place(encode(x, dtype), before * bytes);
+  const output = inPlace ? input : places.place(noise(rows * size * bytes), before * bytes);
+  const statistics = places.place(noise(4 * rows), 12);
   const rest = { kind, rows, size, epsilon: 1e-3, dtype };
   backend.normalize({
     ...rest,
     input: input.at,
-    weight: place(encode(weight, dtype), beforeWeight * bytes).at,
+    weight: places.place(encode(weight, dtype), beforeWeight * bytes).at,
     output: output.at,
     inverseDeviation: statistics.at,
   });
-  const read = async ({ image, at }: typeof input): Promise<Uint8Array<ArrayBuffer>> => {
-    const all = new Uint8Array(image.length);
-    await backend.copyDtoH(all, at.handle);
-    return all;
-  };
-  const stored = await read(output);
-  const inverses = await read(statistics);
-  for (const handle of handles) backend.free(handle);
-
   const inputs = { input: Float64Array.from(x), weight: Float64Array.from(weight) };
-  const { values, tolerances } = evaluateCall("normalize", rest, inputs).output!;
-  const end = before * bytes + rows * size * bytes;
-  const results = decode(stored.slice(before * bytes, end), dtype);
-  for (const [i, value] of values.entries())
-    if (!(Math.abs(results[i]! - value) <= tolerances[i]!))
-      assert.fail(`${label}: element ${i} is ${results[i]}, not ${value}`);
-  output.image.set(stored.subarray(before * bytes, end), before * bytes);
-  assert.equal(Buffer.compare(stored, output.image), 0, `${label}: a byte outside the output has changed`);
-  const inverse = decode(inverses.slice(12, 12 + 4 * rows), "f32");
+  await places.check(output, dtype, evaluateCall("normalize", rest, inputs).output!, label);
+  const inverse = await places.read(statistics, "f32", label);
+  places.free();
   for (let row = 0; row < rows; row++) {
     const own = x.subarray(row * size, (row + 1) * size);
     const mean = kind === "layer" ? own.reduce((a, b) => a + b, 0) / size : 0;
@@ -170,20 +147,7 @@ describe("webgpu normalize plans", () => {
           ...{ mean: region(rows, "f32"), inverseDeviation: undefined },
         };
         const problem = { dtype, kind: "layer", rows, size, epsilon: 0, ...operands } as const;
-        let asked = 0;
-        normalize.run(
-          {
-            features: portable,
-            dispatch() {},
-            scratch: (bytes) => {
-              asked = Math.max(asked, bytes);
-              return placeholder(bytes);
-            },
-            copy() {},
-            fill() {},
-          },
-          problem,
-        );
+        const asked = mostScratch(normalize, portable, problem);
         assert.isAtMost(asked, normalize.segments({} as never).scratchBound(problem, 0), `${rows} x ${size}`);
         most = Math.max(most, asked);
       }

@@ -1,19 +1,9 @@
 import { assert } from "chai";
-import { defaultLimits } from "#src/device/tiers.js";
 import { input, output, program } from "#src/program/program.js";
-import { MemoryPool } from "#src/runtime/memory.js";
-import { PipelineCache } from "#src/runtime/pipelines.js";
 import type { BatchLimits } from "#src/runtime/policy.js";
-import { CommandQueue, type DispatchObserver } from "#src/runtime/queue.js";
-import { Recorder } from "#src/runtime/recorder.js";
-import { CommandRecording } from "#src/runtime/recording.js";
-import { windowBytes } from "#src/runtime/windows.js";
-import { FakeDevice, fakeMemory } from "./fake-device.js";
-
-const features = {
-  ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
-  limits: defaultLimits,
-};
+import type { DispatchObserver } from "#src/runtime/queue.js";
+import { fakeMemory } from "./fake-device.js";
+import { FakeSession } from "./fake-session.js";
 
 const small = program({
   name: "small",
@@ -22,39 +12,13 @@ const small = program({
   body: "small body",
 });
 
-/** A session on a device that computes nothing. */
-class Rig {
-  readonly fake = new FakeDevice();
-  readonly queue: CommandQueue;
-  readonly pool: MemoryPool;
-  readonly recorder: Recorder;
-  readonly recording: CommandRecording;
+class Rig extends FakeSession {
   readonly a = this.region(1);
   readonly b = this.region(2);
   readonly c = this.region(3);
 
-  constructor(immediateBytes = 64, limits?: BatchLimits) {
-    const { device } = this.fake;
-    const queue = new CommandQueue(device, {
-      onFlush: () => pool.afterSubmit(),
-      now: () => 0,
-      ...(limits === undefined ? {} : { limits }),
-    });
-    const pipelines = new PipelineCache(device, {
-      ...{ parameterLayout: queue.parameterLayout, immediateBytes, packsExactly: false },
-      windowBytes: windowBytes(features),
-    });
-    const pool = new MemoryPool({
-      ...{ device, maxBytes: 2 ** 30, poolBytes: 2 ** 20 },
-      currentBatch: () => queue.batch,
-      onDestroy: (memory) => pipelines.forget(memory),
-      currentOperation: () => "",
-      onOutOfMemory: () => assert.fail("out of memory"),
-    });
-    this.queue = queue;
-    this.pool = pool;
-    this.recorder = new Recorder(features, queue, pool, pipelines);
-    this.recording = new CommandRecording(features, { queue, pool, pipelines }, this.recorder);
+  constructor(immediateBytes?: number, limits?: BatchLimits) {
+    super({ ...(immediateBytes === undefined ? {} : { immediateBytes }), limits, poolBytes: 2 ** 20 });
     this.fake.taken();
   }
 

@@ -16,9 +16,9 @@ import { gemm } from "#src/kernels/gemm/index.js";
 import type { OperationEntry } from "#src/kernels/operation.js";
 import { reduce } from "#src/kernels/reduce/index.js";
 import { placeholder, type SegmentTools } from "#src/kernels/segments/index.js";
-import type { BufferRegion, KernelContext, KernelDefinition } from "#src/runtime/context.js";
+import type { BufferRegion, KernelDefinition } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
-import { portable } from "./support.js";
+import { mostScratch, portable } from "./support.js";
 
 const roomy: DeviceFeatures = {
   ...portable,
@@ -38,27 +38,6 @@ const devices: readonly DeviceFeatures[] = [
   { ...portable, transformedConvolutions: "2x2" },
   { ...roomy, transformedConvolutions: "4x4" },
 ];
-
-/** Nothing is enqueued: only what scratch is asked for counts. */
-function mostScratch<Problem>(
-  { run }: KernelDefinition<Problem>,
-  features: DeviceFeatures,
-  problem: Problem,
-): number {
-  let most = 0;
-  const context: KernelContext = {
-    features,
-    dispatch() {},
-    scratch(bytes) {
-      most = Math.max(most, bytes);
-      return placeholder(bytes);
-    },
-    copy() {},
-    fill() {},
-  };
-  run(context, problem);
-  return most;
-}
 
 const elements = (dtype: FloatType, count: number): BufferRegion => placeholder(dtypeBytes[dtype] * count);
 

@@ -3,7 +3,6 @@ import { evaluateCall } from "@backplane/conformance";
 import {
   type ComputeBackend,
   createBackend,
-  type DeviceHandle,
   dtypeBytes,
   type FloatType,
   floatTypes,
@@ -13,7 +12,8 @@ import { assert } from "chai";
 import { planRegisters } from "#src/kernels/rows/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
 import { softmaxGradient } from "#src/kernels/softmax-gradient/index.js";
-import { decode, driverOf, encode, findDawn, noise, portable, random, rounded } from "./support.js";
+import { Places } from "./places.js";
+import { driverOf, encode, findDawn, mostScratch, noise, portable, random, rounded } from "./support.js";
 
 interface GradientCall {
   readonly kind: SoftmaxKind;
@@ -36,34 +36,18 @@ async function check(backend: ComputeBackend, call: GradientCall): Promise<void>
   // Of logSoftmax they would be logarithms.
   const output = numbers(() => (kind === "softmax" ? next() : -4 * next()));
   const outputGradient = over === "both" ? output : numbers(() => 2 * next() - 1);
-  const handles: DeviceHandle[] = [];
-  const place = (contents: Uint8Array) => {
-    const image = noise(before * bytes + contents.length + 37);
-    image.set(contents, before * bytes);
-    const handle = backend.alloc(image.length);
-    handles.push(handle);
-    backend.copyHtoD(handle, image);
-    return { image, at: { handle, byteOffset: before * bytes } };
-  };
+  const places = new Places(backend);
+  const place = (contents: Uint8Array) => places.place(contents, before * bytes);
   const y = place(encode(output, dtype));
   const dy = over === "both" ? y : place(encode(outputGradient, dtype));
   const result = { nothing: () => place(noise(count * bytes)), output: () => y, outputGradient: () => dy };
   const dx = (over === "both" ? result.output : result[over])();
   const rest = { kind, shape, axis, dtype };
   backend.softmaxGradient({ ...rest, output: y.at, outputGradient: dy.at, inputGradient: dx.at });
-  const stored = new Uint8Array(dx.image.length);
-  await backend.copyDtoH(stored, dx.at.handle);
-  for (const handle of handles) backend.free(handle);
-
   const inputs = { output: Float64Array.from(output), outputGradient: Float64Array.from(outputGradient) };
-  const { values, tolerances } = evaluateCall("softmaxGradient", rest, inputs).inputGradient!;
-  const [start, end] = [before * bytes, (before + count) * bytes];
-  const results = decode(stored.slice(start, end), dtype);
-  for (const [i, value] of values.entries())
-    if (!(Math.abs(results[i]! - value) <= tolerances[i]!))
-      assert.fail(`${label}: element ${i} is ${results[i]}, not ${value}`);
-  dx.image.set(stored.subarray(start, end), start);
-  assert.equal(Buffer.compare(stored, dx.image), 0, `${label}: a byte outside the result has changed`);
+  const expected = evaluateCall("softmaxGradient", rest, inputs).inputGradient!;
+  await places.check(dx, dtype, expected, label);
+  places.free();
 }
 
 const overs = ["nothing", "output", "outputGradient", "both"] as const;
@@ -147,20 +131,7 @@ describe("webgpu softmaxGradient plans", () => {
           ...({ dtype, kind: "softmax", outer, length, inner } as const),
           ...{ output: region, outputGradient: { ...region }, inputGradient: placeholder(region.byteLength) },
         } as const;
-        let asked = 0;
-        softmaxGradient.run(
-          {
-            features: portable,
-            dispatch() {},
-            scratch: (bytes) => {
-              asked = Math.max(asked, bytes);
-              return placeholder(bytes);
-            },
-            copy() {},
-            fill() {},
-          },
-          problem,
-        );
+        const asked = mostScratch(softmaxGradient, portable, problem);
         const bound = softmaxGradient.segments({} as never).scratchBound(problem, 0);
         assert.isAtMost(asked, bound, `${outer} x ${length} x ${inner}`);
         most = Math.max(most, asked);

@@ -10,7 +10,6 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { planJoin, planStatistics } from "#src/kernels/rows/index.js";
-import { placeholder } from "#src/kernels/segments/index.js";
 import { softmax } from "#src/kernels/softmax/index.js";
 import { planApply, planRegisters } from "#src/kernels/softmax/select.js";
 import {
@@ -19,6 +18,7 @@ import {
   driverOf,
   encode,
   findDawn,
+  mostScratch,
   noise,
   portable,
   random,
@@ -477,20 +477,7 @@ describe("webgpu softmax plans", () => {
           });
           const problem = { dtype, kind: "softmax", outer, length, inner } as const;
           const operands = { input: region({}), output: region({}) };
-          let asked = 0;
-          softmax.run(
-            {
-              features: portable,
-              dispatch() {},
-              scratch: (bytes) => {
-                asked = Math.max(asked, bytes);
-                return placeholder(bytes);
-              },
-              copy() {},
-              fill() {},
-            },
-            { ...problem, ...operands },
-          );
+          const asked = mostScratch(softmax, portable, { ...problem, ...operands });
           const { scratchBound } = softmax.segments({} as never);
           assert.isAtMost(asked, scratchBound({ ...problem, ...operands }, 0), `[${[outer, length, inner]}]`);
           most = Math.max(most, asked);

@@ -19,6 +19,8 @@ import type { DeviceFeatures } from "#src/device/features.js";
 import type { FindGpu } from "#src/device/native.js";
 import { WebGpuDriver } from "#src/driver.js";
 import { allKernels } from "#src/kernels/all.js";
+import { placeholder } from "#src/kernels/segments/index.js";
+import type { KernelContext, KernelDefinition } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 
 /** As the backend finds it. */
@@ -47,6 +49,27 @@ export const portable: DeviceFeatures = {
     maxStorageBufferBindingSize: 2 ** 27,
   },
 };
+
+/** Returns the bytes of the largest scratch that a kernel asks for. Nothing is enqueued. */
+export function mostScratch<Problem>(
+  { run }: Pick<KernelDefinition<Problem>, "run">,
+  features: DeviceFeatures,
+  problem: Problem,
+): number {
+  let most = 0;
+  const context: KernelContext = {
+    features,
+    dispatch() {},
+    scratch(bytes) {
+      most = Math.max(most, bytes);
+      return placeholder(bytes);
+    },
+    copy() {},
+    fill() {},
+  };
+  run(context, problem);
+  return most;
+}
 
 /** How a device ends under a call: what becomes of it, the code of the call's error, and what does it. */
 export const deviceEnds: readonly [string, ErrorCode, (backend: WebGpuBackend) => Promise<void>][] = [

@@ -1,4 +1,4 @@
-import { Checks, type ComputeBackend, checkNames, dtypes, type Operand } from "@backplane/core";
+import { Checks, type ComputeBackend, checkNames, checkPlace, dtypes, type Operand } from "@backplane/core";
 import { agree, type Terms } from "./agreement.js";
 import {
   type AllGatherArguments,
@@ -97,8 +97,12 @@ export class Communicator implements AsyncDisposable {
       const kind = checks.oneOf("kind", args.kind ?? "sum", kinds);
       return {
         terms: { operation: "allReduce", ...elements, kind },
-        input: { operand: input, bytes: elements.bytes },
-        output: { operand: output, bytes: elements.bytes },
+        input: { argument: "input", operand: input, bytes: elements.bytes },
+        output: {
+          argument: args.output === undefined ? "input" : "output",
+          operand: output,
+          bytes: elements.bytes,
+        },
         prepare: (bytes) => {
           const { widen, narrow } = reductions[elements.dtype];
           const values = widen(bytes);
@@ -117,7 +121,7 @@ export class Communicator implements AsyncDisposable {
       checkNames("broadcast", args, ["data", "count", "dtype", "root"]);
       const elements = elementsOf(checks, args, dtypes);
       const root = this.#rankOf(checks, "root", args.root ?? 0);
-      const place = { operand: args.data, bytes: elements.bytes };
+      const place = { argument: "data", operand: args.data, bytes: elements.bytes };
       const isRoot = root === this.rank;
       return {
         terms: { operation: "broadcast", ...elements, root },
@@ -142,8 +146,8 @@ export class Communicator implements AsyncDisposable {
       const bytes = elements.bytes * this.size;
       return {
         terms: { operation: "allGather", ...elements },
-        input: { operand: args.input, bytes: elements.bytes },
-        output: { operand: args.output, bytes },
+        input: { argument: "input", operand: args.input, bytes: elements.bytes },
+        output: { argument: "output", operand: args.output, bytes },
         prepare: (read) => {
           const all = new Uint8Array(bytes);
           return async () => {
@@ -163,8 +167,8 @@ export class Communicator implements AsyncDisposable {
       const kind = checks.oneOf("kind", args.kind ?? "sum", kinds);
       return {
         terms: { operation: "reduceScatter", ...elements, kind },
-        input: { operand: args.input, bytes: elements.bytes * this.size },
-        output: { operand: args.output, bytes: elements.bytes },
+        input: { argument: "input", operand: args.input, bytes: elements.bytes * this.size },
+        output: { argument: "output", operand: args.output, bytes: elements.bytes },
         prepare: (read) => {
           const { widen, narrow } = reductions[elements.dtype];
           const values = widen(read);
@@ -196,7 +200,7 @@ export class Communicator implements AsyncDisposable {
     const { bytes, count, dtype } = elementsOf(checks, args, dtypes);
     const to = this.#peerOf(checks, "to", args.to);
     const tag = tagOf(checks, args.tag);
-    const reading = read(backend, { operand: args.input, bytes });
+    const reading = read("send", backend, { argument: "input", operand: args.input, bytes });
     await this.#mail.send(reading, { count, dtype }, to, tag);
   }
 
@@ -208,7 +212,7 @@ export class Communicator implements AsyncDisposable {
     const { bytes, count, dtype } = elementsOf(checks, args, dtypes);
     const from = this.#peerOf(checks, "from", args.from);
     const tag = tagOf(checks, args.tag);
-    checkPlace(backend, { operand: args.output, bytes });
+    checkPlace("receive", "output", backend, args.output, bytes);
     const data = new Uint8Array(bytes);
     await this.#mail.receive(data, { count, dtype }, from, tag);
     backend.copyHtoD(args.output, data);
@@ -268,8 +272,9 @@ export class Communicator implements AsyncDisposable {
     let reading: Promise<Uint8Array<ArrayBuffer>>;
     try {
       call = check(new Checks(operation));
-      if (call.output !== undefined) checkPlace(backend, call.output);
-      reading = call.input === undefined ? Promise.resolve(new Uint8Array()) : read(backend, call.input);
+      const { input, output } = call;
+      if (output !== undefined) checkPlace(operation, output.argument, backend, output.operand, output.bytes);
+      reading = input === undefined ? Promise.resolve(new Uint8Array()) : read(operation, backend, input);
     } catch (error) {
       reading = Promise.reject(error);
     }
@@ -326,6 +331,8 @@ export class Communicator implements AsyncDisposable {
 
 /** A place in an allocation, and how much of it is meant. */
 interface Stretch {
+  /** Its name in messages. */
+  readonly argument: string;
   readonly operand: Operand;
   readonly bytes: number;
 }
@@ -347,14 +354,12 @@ function summed(kind: AllReduceKind): ReductionKind {
   return kind === "mean" ? "sum" : kind;
 }
 
-/** Has the backend check a place. Only it knows its allocations. */
-function checkPlace(backend: ComputeBackend, { operand, bytes }: Stretch): void {
-  const isSlice = typeof operand === "object" && operand !== null;
-  const { handle, byteOffset } = isSlice ? operand : { handle: operand, byteOffset: 0 };
-  for (const end of [byteOffset, byteOffset + bytes]) backend.fill({ handle, byteOffset: end }, 0, 0, "u8");
-}
-
-async function read(backend: ComputeBackend, { operand, bytes }: Stretch): Promise<Uint8Array<ArrayBuffer>> {
+async function read(
+  operation: string,
+  backend: ComputeBackend,
+  { argument, operand, bytes }: Stretch,
+): Promise<Uint8Array<ArrayBuffer>> {
+  checkPlace(operation, argument, backend, operand, bytes);
   const data = new Uint8Array(bytes);
   await backend.copyDtoH(data, operand);
   return data;

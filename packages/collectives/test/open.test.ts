@@ -1,5 +1,6 @@
 import { once } from "node:events";
 import { Worker } from "node:worker_threads";
+import { createCpuBackend } from "@backplane/backend-cpu";
 import { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { openCommunicator } from "#src/index.js";
@@ -27,6 +28,41 @@ describe("opening a communicator", () => {
       assert.deepEqual({ rank, size, localRank, engine }, { rank: 0, size: 1, localRank: 0, engine: "none" });
       await communicator.dispose();
     }
+  });
+
+  it("names the call and the argument whose place is not one", async () => {
+    const backend = createCpuBackend({ threads: 0 });
+    await backend.init();
+    const communicator = await openCommunicator();
+    const [input, output] = [backend.alloc(16), backend.alloc(16)];
+    for (const [call, code, message] of [
+      [
+        () => communicator.allReduce(backend, { input, count: 5 }),
+        ...([
+          "OUT_OF_BOUNDS",
+          /^allReduce: input needs bytes 0\.\.20 of an allocation of 16 bytes$/,
+        ] as const),
+      ],
+      [
+        () => communicator.allGather(backend, { input, output: { handle: output, byteOffset: 4 }, count: 4 }),
+        ...([
+          "OUT_OF_BOUNDS",
+          /^allGather: output needs bytes 4\.\.20 of an allocation of 16 bytes$/,
+        ] as const),
+      ],
+      [
+        () => communicator.broadcast(backend, { data: 5 as typeof input, count: 4 }),
+        ...(["INVALID_HANDLE", /^broadcast: data\.handle is the number 5\b/] as const),
+      ],
+    ] as const) {
+      const error = await errorOf(call);
+      assert.equal(error.code, code);
+      assert.match(error.message, message);
+    }
+    await backend.dispose();
+    const gone = await errorOf(() => communicator.allReduce(backend, { input, count: 4 }));
+    assert.match(gone.message, /^allReduce: the backend was disposed of/);
+    await communicator.dispose();
   });
 
   it("refuses options that make no sense", async () => {

@@ -7,7 +7,6 @@ import { checkNames } from "./names.js";
 import { Checks } from "./ops/checks.js";
 import type { Operation } from "./ops/operation.js";
 import type { Binder } from "./ops/reader.js";
-import type { Region } from "./region.js";
 
 /** The entry behind a handle, as far as argument checks need it. */
 export interface Sized {
@@ -18,34 +17,26 @@ export interface Sized {
  * Finds the operands of one operation among the handles of a table. The memory of a region is the entry of its handle.
  * Throws `INVALID_HANDLE`, `INVALID_ARGUMENT` or `OUT_OF_BOUNDS`.
  */
-export class TableBinder<Entry extends Sized> implements Binder<Entry> {
-  readonly #table: HandleTable<Entry>;
-  readonly #operation: string;
-
-  constructor(table: HandleTable<Entry>, operation: string) {
-    this.#table = table;
-    this.#operation = operation;
-  }
-
-  region(argument: string, operand: Operand, elements: number, dtype: DType, before = 0): Region<Entry> {
-    const operation = this.#operation;
-    const size = dtypeBytes[dtype];
-    const byteLength = elements * size;
-    const isSlice = typeof operand === "object" && operand !== null;
-    const entry =
-      this.#table.find(isSlice ? operand.handle : operand) ??
-      this.#table.refuse(operand, operation, argument);
-    const place = isSlice ? checkedOffset(operation, argument, operand.byteOffset, size) : 0;
-    const byteOffset = place - before * size;
-    if (byteOffset < 0 || byteOffset + byteLength > entry.bytes)
-      throw new BackendError(
-        "OUT_OF_BOUNDS",
-        `${operation}: ${argument} needs bytes ${byteOffset}..${byteOffset + byteLength} of an allocation ` +
-          `of ${entry.bytes} bytes`,
-        { operation, argument },
-      );
-    return { memory: entry, byteOffset, byteLength };
-  }
+export function binderIn<Entry extends Sized>(table: HandleTable<Entry>, operation: string): Binder<Entry> {
+  return {
+    region(argument, operand, elements, dtype, before = 0) {
+      const size = dtypeBytes[dtype];
+      const byteLength = elements * size;
+      const isSlice = typeof operand === "object" && operand !== null;
+      const entry =
+        table.find(isSlice ? operand.handle : operand) ?? table.refuse(operand, operation, argument);
+      const place = isSlice ? checkedOffset(operation, argument, operand.byteOffset, size) : 0;
+      const byteOffset = place - before * size;
+      if (byteOffset < 0 || byteOffset + byteLength > entry.bytes)
+        throw new BackendError(
+          "OUT_OF_BOUNDS",
+          `${operation}: ${argument} needs bytes ${byteOffset}..${byteOffset + byteLength} of an allocation ` +
+            `of ${entry.bytes} bytes`,
+          { operation, argument },
+        );
+      return { memory: entry, byteOffset, byteLength };
+    },
+  };
 }
 
 /** Returns the byte offset of a slice if it is a multiple of the alignment. */

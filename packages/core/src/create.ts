@@ -1,11 +1,11 @@
 import { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
+  binderIn,
   checkAlloc,
   checkFill,
   fillPattern,
   hostBytes,
-  TableBinder,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -121,14 +121,6 @@ export class CreatedBackend<Memory>
   readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
     takesScalar(this.#operations[operation as OperationName], argument),
   );
-  /** The binders of calls that no kernel carries out. */
-  readonly #transfers = {
-    copyHtoD: this.#binder("copyHtoD"),
-    copyDtoH: this.#binder("copyDtoH"),
-    copyDtoHSync: this.#binder("copyDtoHSync"),
-    copyDtoD: this.#binder("copyDtoD"),
-    fill: this.#binder("fill"),
-  };
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
   readonly #faults = new LateFaults();
@@ -237,7 +229,7 @@ export class CreatedBackend<Memory>
 
   async synchronize(): Promise<void> {
     this.assertOpen("synchronize");
-    await this.#faults.settle("synchronize", () => this.#driver.synchronize());
+    await this.#faults.wait("synchronize", () => this.#driver.synchronize());
   }
 
   dispose(): Promise<void> {
@@ -251,7 +243,7 @@ export class CreatedBackend<Memory>
     this.#session = undefined;
     this.#table.clear();
     this.#liveBytes = 0;
-    this.#faults.interrupt(this.#unusable("dispose"));
+    this.#faults.end(this.#unusable("dispose"));
     // Wait for an init() under way, so that what it opens is closed again.
     await opened?.catch(() => {});
     if (!this.#isDriverOpen) return;
@@ -378,7 +370,7 @@ export class CreatedBackend<Memory>
       this.#call(MOVE, () => this.#driver.write(memory, byteOffset, source));
     else
       await this.#moving(allocation, () =>
-        this.#faults.settle(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
+        this.#faults.wait(MOVE, () => this.#driver.upload!(memory, byteOffset, source)),
       );
   }
 
@@ -398,7 +390,7 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#transfers.copyHtoD.region("destination", destination, bytes.byteLength, "u8");
+    const region = this.#binder("copyHtoD").region("destination", destination, bytes.byteLength, "u8");
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -407,8 +399,8 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = this.#transfers.copyDtoH.region("source", source, byteLength, "u8");
-    await this.#faults.settle("copyDtoH", async () => {
+    const region = this.#binder("copyDtoH").region("source", source, byteLength, "u8");
+    await this.#faults.wait("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
         await this.#driver.read(bytes, region.memory, region.byteOffset);
@@ -428,7 +420,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#transfers.copyDtoHSync.region("source", source, bytes.byteLength, "u8");
+    const region = this.#binder("copyDtoHSync").region("source", source, bytes.byteLength, "u8");
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -436,7 +428,7 @@ export class CreatedBackend<Memory>
       failure = toBackendError(error, "DEVICE_ERROR", "copyDtoHSync");
     }
     // As after an awaited promise: an earlier fault explains the failure, or spoils the success.
-    this.#faults.throwFirst();
+    this.#faults.raise();
     if (failure !== undefined) throw failure;
   }
 
@@ -454,8 +446,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#transfers.copyDtoD.region("destination", destination, bytes, "u8");
-    const from = this.#transfers.copyDtoD.region("source", source, bytes, "u8");
+    const to = this.#binder(operation).region("destination", destination, bytes, "u8");
+    const from = this.#binder(operation).region("source", source, bytes, "u8");
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -474,7 +466,7 @@ export class CreatedBackend<Memory>
     const operation = "fill";
     checkFill(value, count, dtype);
     const pattern = fillPattern(value, dtype);
-    const region = this.#transfers.fill.region("destination", destination, count, dtype);
+    const region = this.#binder(operation).region("destination", destination, count, dtype);
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -657,19 +649,20 @@ export class CreatedBackend<Memory>
 
   /** `handles`: the table of the handles, if it is not that of this backend. */
   #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
-    const own = new TableBinder(this.#table, operation);
-    const others = handles && new TableBinder(handles, operation);
+    const own = this.#table;
+    const given: Binder<Entry | Allocation<Memory>> = binderIn<Entry | Allocation<Memory>>(
+      (handles ?? own) as HandleTable<Entry | Allocation<Memory>>,
+      operation,
+    );
     return {
       region: (argument, operand, elements, dtype, before) => {
-        if (others === undefined) {
-          const found = own.region(argument, operand, elements, dtype, before);
-          // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
-          const memory = found.memory.memory as Memory;
-          return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
-        }
-        const found = others.region(argument, operand, elements, dtype, before);
-        const handle = innerHandle(found.memory, operation, argument);
-        const memory = this.#table.get(handle, operation, argument).memory as Memory;
+        const found = given.region(argument, operand, elements, dtype, before);
+        const allocation =
+          handles === undefined
+            ? (found.memory as Allocation<Memory>)
+            : own.get(innerHandle(found.memory as Entry, operation, argument), operation, argument);
+        // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
+        const memory = allocation.memory as Memory;
         return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
       },
     };
@@ -693,8 +686,7 @@ export class CreatedBackend<Memory>
     // The allocations are gone with the device, so a fault of earlier work no longer matters.
     this.#table.lose();
     this.#liveBytes = 0;
-    this.#faults.forget();
-    this.#faults.interrupt(this.#loss);
+    this.#faults.end(this.#loss);
     this.#lostListeners.emit(this.#loss);
   }
 

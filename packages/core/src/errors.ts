@@ -50,7 +50,7 @@ export class BackendError extends Error {
 }
 
 /** Tests the name, not the class, so that an error from a second copy of this package keeps its code. */
-function isBackendError(error: unknown): error is BackendError {
+export function isBackendError(error: unknown): error is BackendError {
   return error instanceof Error && error.name === "BackendError" && "code" in error;
 }
 

@@ -58,7 +58,7 @@ export {
 } from "./ops/output-shapes.js";
 export { type Binder, Reader } from "./ops/reader.js";
 export type { Argument, ArgumentsOf, ArgumentTable, Scalar, ValueOf } from "./ops/table.js";
-export { copyBetween } from "./pieces.js";
+export { checkPlace, copyBetween } from "./pieces.js";
 export {
   copyCall,
   fillCall,

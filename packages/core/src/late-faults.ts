@@ -15,18 +15,14 @@ export class LateFaults {
   }
 
   /** Throws the fault that no call has reported yet, if there is one. */
-  throwFirst(): void {
+  raise(): void {
     const fault = this.#first;
     this.#first = undefined;
     if (fault !== undefined) throw fault;
   }
 
-  forget(): void {
-    this.#first = undefined;
-  }
-
-  /** Waits for `work`, unless `interrupt` ends the wait first. Then throws an unreported fault if there is one. */
-  async settle(operation: string, work: () => Promise<void>): Promise<void> {
+  /** Waits for `work`, unless `end` ends the wait first. Then throws an unreported fault if there is one. */
+  async wait(operation: string, work: () => Promise<void>): Promise<void> {
     let interruption: BackendError | undefined;
     let interrupt: (error: BackendError) => void = () => {};
     const interrupted = new Promise<void>((resolve) => {
@@ -46,12 +42,13 @@ export class LateFaults {
     }
     if (interruption !== undefined) throw interruption;
     // An earlier fault explains the failure, or spoils the success.
-    this.throwFirst();
+    this.raise();
     if (failure !== undefined) throw failure;
   }
 
-  /** Rejects what waits, because the device is lost or disposed of. */
-  interrupt(error: BackendError): void {
+  /** Ends all waits and forgets the fault, because the device is lost or disposed of. */
+  end(error: BackendError): void {
+    this.#first = undefined;
     for (const interrupt of this.#waiting) interrupt(error);
     this.#waiting.clear();
   }

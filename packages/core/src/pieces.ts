@@ -1,5 +1,6 @@
 import type { ComputeBackend } from "./backend.js";
 import { movesDirectly } from "./create.js";
+import { BackendError, isBackendError } from "./errors.js";
 import type { DeviceHandle, Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
@@ -35,11 +36,35 @@ export async function copyBetween(
     to.copyDtoD(destination, source, bytes);
     return;
   }
-  const [first, last] = [placeOf(from, source), placeOf(to, destination)];
-  // Only the backends know their allocations. A fill of nothing has them check a place.
-  for (const { backend, handle, byteOffset } of [first, last])
-    for (const end of [byteOffset, byteOffset + bytes]) backend.fill({ handle, byteOffset: end }, 0, 0, "u8");
-  await movePieces(first, last, bytes);
+  checkPlace("copyBetween", "source", from, source, bytes);
+  checkPlace("copyBetween", "destination", to, destination, bytes);
+  await movePieces(placeOf(from, source), placeOf(to, destination), bytes);
+}
+
+/**
+ * Throws unless an operand of a backend is the place of so many bytes, and the backend can be used. For functions that read
+ * and write allocations step by step, and are to name themselves and their argument in the error.
+ */
+export function checkPlace(
+  operation: string,
+  argument: string,
+  backend: ComputeBackend,
+  operand: Operand,
+  bytes: number,
+): void {
+  const { handle, byteOffset } = placeOf(backend, operand);
+  const end = byteOffset + bytes;
+  try {
+    // Only the backend knows its allocations. A fill of nothing has it check a place.
+    for (const at of [byteOffset, end]) backend.fill({ handle, byteOffset: at }, 0, 0, "u8");
+  } catch (error) {
+    if (!isBackendError(error)) throw error;
+    const message = error.message
+      .replace(/^fill: destination/, `fill: ${argument}`)
+      .replace(/^fill: /, "")
+      .replace(`${end}..${end}`, `${byteOffset}..${end}`);
+    throw new BackendError(error.code, `${operation}: ${message}`, { operation, argument, cause: error });
+  }
 }
 
 function placeOf(backend: ComputeBackend, operand: Operand): Place {

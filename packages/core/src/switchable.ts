@@ -1,9 +1,9 @@
 import {
   assertReadsSynchronously,
+  binderIn,
   checkAlloc,
   checkFill,
   hostBytes,
-  TableBinder,
   withHandle,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
@@ -18,6 +18,7 @@ import type { OperationName } from "./ops/index.js";
 import { operationOf, scalarMayStand } from "./ops/lookup.js";
 import { OperationMethods } from "./ops/methods.js";
 import type { Operation } from "./ops/operation.js";
+import type { Binder } from "./ops/reader.js";
 import {
   callOperation,
   copyCall,
@@ -357,8 +358,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   // Plumbing
 
-  #binder(operation: string): TableBinder<Entry> {
-    return new TableBinder(this.#table, operation);
+  #binder(operation: string): Binder<Entry> {
+    return binderIn(this.#table, operation);
   }
 
   #translate(operation: string, argument: string, operand: Operand): Operand {

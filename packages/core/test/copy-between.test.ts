@@ -49,9 +49,24 @@ describe("copyBetween", () => {
     const copy = (source: never, destination: never, bytes: number): Promise<void> =>
       copyBetween(one.backend, source, two.backend, destination, bytes);
     await rejects("INVALID_ARGUMENT", copy(a as never, b as never, -1), "bytes");
-    await rejects("OUT_OF_BOUNDS", copy(a as never, b as never, 5));
-    await rejects("OUT_OF_BOUNDS", copy({ handle: a, byteOffset: 6 } as never, b as never, 4));
-    await rejects("INVALID_HANDLE", copy(b as never, a as never, 4));
+    await rejects("OUT_OF_BOUNDS", copy(a as never, b as never, 5), "destination");
+    await rejects("OUT_OF_BOUNDS", copy({ handle: a, byteOffset: 6 } as never, b as never, 4), "source");
+    await rejects("INVALID_HANDLE", copy(b as never, a as never, 4), "source");
+    for (const [message, copied] of [
+      [
+        "copyBetween: destination needs bytes 0..5 of an allocation of 4 bytes",
+        copy(a as never, b as never, 5),
+      ],
+      [/^copyBetween: source(\.handle)? \d+ is not live on this backend/, copy(b as never, a as never, 4)],
+      [
+        /^copyBetween: source\.byteOffset is -1;/,
+        copy({ handle: a, byteOffset: -1 } as never, b as never, 4),
+      ],
+    ] as const)
+      assert.match(
+        await copied.then(String, ({ message }: Error) => message),
+        typeof message === "string" ? new RegExp(`^${message}$`) : message,
+      );
     assert.isFalse([...one.driver.calls, ...two.driver.calls].some((call) => /^(read|write)/.test(call)));
     for (const { backend } of [one, two]) await backend.dispose();
   });

@@ -107,6 +107,21 @@ export class BackplaneBackend extends TensorStore {
     return { dataId, shape: [...shape], dtype };
   }
 
+  /**
+   * A new tensor of the same elements, where they are, that ends by itself. The engine counts data until it is told that their
+   * last reference has ended: it is not told of one that a complex tensor holds, which may therefore not be of data that it knows.
+   */
+  alias({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
+    const { values, constant, memory, byteOffset } = this.dataOf(dataId);
+    if (memory !== undefined) memory.uses++;
+    const content: Content = {
+      ...(values === undefined ? {} : { values }),
+      ...(constant === undefined ? {} : { constant }),
+      ...(memory === undefined ? {} : { memory, byteOffset }),
+    };
+    return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
+  }
+
   /** Ends a reference. */
   release({ dataId }: TensorInfo): void {
     this.#end(dataId);

@@ -366,6 +366,25 @@ describe("register", () => {
     assert.deepEqual({ live: live(), ids: tf.engine().backend.numDataIds() }, before);
   });
 
+  it("counts the data of complex tensors, their parts and what they were made of until each of them ends", () => {
+    const counts = () => {
+      const { numTensors, numDataBuffers, numBytes } = tf.memory();
+      return { numTensors, numDataBuffers, numBytes, live: registration.compute.memory().liveAllocations };
+    };
+    const before = counts();
+    for (const onDevice of [false, true]) {
+      const x = tf.tidy(() => (onDevice ? tf.square(tf.tensor1d([3, 4])) : tf.tensor1d([9, 16])));
+      const made = tf.complex(x, x);
+      const parts = [tf.real(made), tf.imag(made), tf.cast(made, "float32")];
+      const fromReal = tf.cast(x, "complex64");
+      tf.dispose([made, x]);
+      for (const part of parts) assert.deepEqual([...part.dataSync()], [9, 16]);
+      assert.deepEqual([...fromReal.dataSync()], [9, 0, 16, 0]);
+      tf.dispose([...parts, fromReal]);
+      assert.deepEqual(counts(), before);
+    }
+  });
+
   it("frees what a kernel has made if it fails, on the device and on the host", async () => {
     const x = squared(tf.tensor1d([1, 2, 3]));
     const z = tf.complex(x, x);

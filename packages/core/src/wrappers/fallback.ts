@@ -1,9 +1,9 @@
 import {
   assertReadsSynchronously,
+  binderIn,
   checkAlloc,
   checkFill,
   hostBytes,
-  TableBinder,
   withHandle,
 } from "../arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "../backend.js";
@@ -18,6 +18,7 @@ import type { OperationName } from "../ops/index.js";
 import { operationOf, scalarMayStand } from "../ops/lookup.js";
 import { OperationMethods } from "../ops/methods.js";
 import type { Operation } from "../ops/operation.js";
+import type { Binder } from "../ops/reader.js";
 import { callOperation, operationCall } from "../recording/calls.js";
 import type { Region } from "../region.js";
 import { assertSupported, type Question, questionOf } from "../support.js";
@@ -116,8 +117,8 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     for (const entry of this.#held) this.#release(entry);
   }
 
-  #binder(operation: string): TableBinder<Entry> {
-    return new TableBinder(this.#table, operation);
+  #binder(operation: string): Binder<Entry> {
+    return binderIn(this.#table, operation);
   }
 
   #release(entry: Entry): void {

@@ -32,12 +32,19 @@ export function complexParts(
 /** The tensor as another type: the same data if it has that type, without the imaginary part if it is complex. */
 export function cast(backend: BackplaneBackend, x: TensorInfo, dtype: TensorInfo["dtype"]): TensorInfo {
   if (x.dtype === dtype) return backend.share(x, x.shape);
-  if (dtype === "complex64")
-    return backend.complex(asType(backend, x, "float32"), backend.make(x.shape, "float32", 0));
-  if (x.dtype === "complex64") return cast(backend, backend.parts(x).real, dtype);
+  if (dtype === "complex64") return backend.complex(floats(backend, x), backend.make(x.shape, "float32", 0));
+  if (x.dtype === "complex64") {
+    const { real } = backend.parts(x);
+    return dtype === "float32" ? backend.alias(real, x.shape) : cast(backend, real, dtype);
+  }
   if (!isDeviceType(dtype) || !isDeviceType(x.dtype))
     throw new Error(`Cast: from ${x.dtype} to ${dtype}; allowed: float32, int32, bool and complex64`);
   return asType(backend, x, dtype as DeviceType);
+}
+
+/** A new tensor of the elements as floats. */
+function floats(backend: BackplaneBackend, x: TensorInfo): TensorInfo {
+  return x.dtype === "float32" ? backend.alias(x, x.shape) : asType(backend, x, "float32");
 }
 
 export const complexKernels: Kernels = {
@@ -45,11 +52,11 @@ export const complexKernels: Kernels = {
     cast(backend, x, dtype),
 
   Complex: ({ inputs: { real, imag }, backend }: Call<"real" | "imag">) =>
-    backend.complex(backend.share(real, real.shape), backend.share(imag, imag.shape)),
+    backend.complex(backend.alias(real, real.shape), backend.alias(imag, imag.shape)),
   Real: ({ inputs: { input }, backend }: Call<"input">) =>
-    backend.share(backend.parts(input).real, input.shape),
+    backend.alias(backend.parts(input).real, input.shape),
   Imag: ({ inputs: { input }, backend }: Call<"input">) =>
-    backend.share(backend.parts(input).imag, input.shape),
+    backend.alias(backend.parts(input).imag, input.shape),
   ComplexAbs: ({ inputs: { x }, backend }: Call<"x">) => {
     const { real, imag } = backend.parts(x);
     return elementwise(backend, "float32", [real, imag], (e, a, b) => {

@@ -333,17 +333,23 @@ export function argReduceFew(
   axis: number,
   shape: readonly number[],
 ): TensorInfo | undefined {
-  const sign = kind === "argMax" ? 1 : -1;
-  return foldFew(backend, x, x.shape.length === 0 ? none : [axis], shape, "int32", (lines, first) => {
-    const { values, extent, inner } = lines;
-    let [largest, place] = [Number.NEGATIVE_INFINITY, 0];
-    for (let i = 0, at = first; i < extent; i++, at += inner) {
-      const value = sign * values[at]!;
-      if (value > largest) {
-        largest = value;
-        place = i;
-      }
+  return foldFew(backend, x, x.shape.length === 0 ? none : [axis], shape, "int32", places[kind]);
+}
+
+const places = {
+  argMax: (lines: FewLines, first: number) => placeOf(lines, first, 1),
+  argMin: (lines: FewLines, first: number) => placeOf(lines, first, -1),
+} as const;
+
+function placeOf({ values, extent, inner }: FewLines, first: number, sign: number): number {
+  let largest = Number.NEGATIVE_INFINITY;
+  let place = 0;
+  for (let i = 0, at = first; i < extent; i++, at += inner) {
+    const value = sign * values[at]!;
+    if (value > largest) {
+      largest = value;
+      place = i;
     }
-    return place;
-  });
+  }
+  return place;
 }

@@ -30,6 +30,7 @@ import {
   valuesStage,
   valueTile,
   WEIGHT_KEYS,
+  weightFunction,
 } from "../attention/index.js";
 import {
   accumulators,
@@ -228,8 +229,7 @@ const UNSEEN = -2.0e38;
 var<workgroup> stage: array<array<vec4f, ${stagePartQuads(tile, columns)}>, ${stageParts(tile)}>;
 var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;
 
-/// Weights below the smallest normal number are zero, on every device.
-fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
+${weightFunction}
 ${hidingFunctions(hiding)}
 // One workgroup computes ROWS rows x HEAD_COLUMNS head elements of each result.
 @compute @workgroup_size(THREADS)

@@ -11,11 +11,13 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import {
+  halvesFunctions,
   hidingBindings,
   hidingFunctions,
   hidingName,
   hidingParameters,
   operandType,
+  weightFunction,
 } from "../attention/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { type GradientMatrixForm, ownText, panelOf, staging } from "./matrix-stage.wgsl.js";
@@ -261,13 +263,8 @@ var<workgroup> scores: array<array<vec4u, ${lengths.scores}>, ${tile.subgroups}>
 ${stage.memory}
 
 fn greatest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
-/// The leading bits of f32 numbers, as many as f16 has.
-fn leading(v: vec4f) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(v) & vec4u(0xffffe000u)); }
-fn eight_halves(low: vec4f, high: vec4f) -> vec4u {
-  return vec4u(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
-}
-/// Weights below the smallest normal number are zero, on every device.
-fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
+${halvesFunctions}
+${weightFunction}
 ${hidingFunctions(hiding)}
 ${results
   .map(

@@ -22,10 +22,10 @@ import {
   tileConstants,
   tilePlace,
 } from "../tiles/index.js";
-import { type Hiding, hidingBindings, hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
+import { type Hiding, hidingBindings, hidingFunctions, hidingName } from "./hiding.wgsl.js";
 import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 import { placeParameters, placesName } from "./places.wgsl.js";
-import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
+import { partParameters, partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 import { fetchedRegisters, operandsStage, type Stage, valuesStage } from "./stage.wgsl.js";
 import {
   type AttentionTile,
@@ -37,6 +37,7 @@ import {
   valueTile,
   WEIGHT_KEYS,
 } from "./tile.js";
+import { weightFunction } from "./weights.wgsl.js";
 
 /** The properties that a kernel is generated for, besides its tile; sizes are parameters. */
 export interface AttentionForm {
@@ -337,18 +338,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
       parameters: {
         /** batch * kvHeads */
         matrices: "u32",
-        /** heads / kvHeads * queryLength */
-        rows: "u32",
-        query_length: "u32",
-        key_length: "u32",
-        key_pitch: "u32",
-        head_size: "u32",
-        /** Keys of one part. */
-        part_keys: "u32",
-        /** Times log2(e). */
-        scale: "f32",
-        visible: "i32",
-        ...hidingParameters(hiding),
+        ...partParameters(hiding),
         ...placeParameters(apart),
       },
       body: wgsl`
@@ -370,8 +360,7 @@ const UNSEEN = f32(${unseen});
 var<workgroup> stage: array<array<vec4f, ${stagePartQuads(tile, columns)}>, ${stageParts(tile)}>;
 var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;
 
-/// Weights below the smallest normal number are zero, on every device.
-fn weight(difference: vec4f) -> vec4f { return select(vec4f(), exp2(difference), difference > vec4f(-126.0)); }
+${weightFunction}
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 

@@ -16,8 +16,8 @@ import {
   unitOf,
   unseenConstants,
 } from "./few-rows.wgsl.js";
-import { hidingFunctions, hidingName, hidingParameters } from "./hiding.wgsl.js";
-import { partStart, seenFunction } from "./rows.wgsl.js";
+import { hidingFunctions, hidingName } from "./hiding.wgsl.js";
+import { partParameters, partStart, seenFunction } from "./rows.wgsl.js";
 
 /**
  * A workgroup handles `THIN_ROWS` rows and a part of the keys of one key head. Its invocations form groups of
@@ -193,8 +193,7 @@ ${
       bindings: fewRowsBindings(form),
       uniform: true,
       parameters: {
-        ...{ rows: "u32", query_length: "u32", key_length: "u32", key_pitch: "u32", head_size: "u32" },
-        ...{ part_keys: "u32", scale: "f32", visible: "i32", ...hidingParameters(hiding) },
+        ...partParameters(hiding),
       },
       body: wgsl`
 ${unseenConstants}

@@ -32,6 +32,7 @@ export {
   WEIGHT_KEYS,
 } from "./tile.js";
 export { type AttentionShape, type AttentionVariant, attentionVariants, outputColumns } from "./variants.js";
+export { halvesFunctions, weightFunction } from "./weights.wgsl.js";
 
 export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemory>, AttentionShape> = {
   operation: "attention",

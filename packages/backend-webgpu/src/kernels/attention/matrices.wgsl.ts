@@ -12,7 +12,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
-import { hidingName, hidingParameters, windowFunctions } from "./hiding.wgsl.js";
+import { hidingName, windowFunctions } from "./hiding.wgsl.js";
 import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 import { allKeysText, firstText } from "./matrix-loops.wgsl.js";
 import { matrixMaskBindings, matrixMaskFunctions } from "./matrix-mask.wgsl.js";
@@ -28,7 +28,8 @@ import {
   ROW_SHARE,
 } from "./matrix-tile.js";
 import { placeParameters, placesName } from "./places.wgsl.js";
-import { partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
+import { partParameters, partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
+import { halvesFunctions } from "./weights.wgsl.js";
 
 const sum = `subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>`;
 
@@ -130,21 +131,9 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         ...logBindings(logs), // matrices x rows
       },
       parameters: {
-        ...{
-          matrices: "u32",
-          rows: "u32",
-          query_length: "u32",
-          key_length: "u32",
-          key_pitch: "u32",
-          head_size: "u32",
-        },
-        ...{
-          part_keys: "u32",
-          scale: "f32",
-          visible: "i32",
-          ...hidingParameters(hiding),
-          ...placeParameters(apart),
-        },
+        matrices: "u32",
+        ...partParameters(hiding),
+        ...placeParameters(apart),
       },
       body: wgsl`
 ${workgroupIndex}
@@ -163,11 +152,7 @@ var<workgroup> flags: array<u32, ${tile.subgroups}>;
 
 fn greatest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
-/// The leading bits of f32 numbers, as many as f16 has.
-fn leading(v: vec4f) -> vec4f { return bitcast<vec4f>(bitcast<vec4u>(v) & vec4u(0xffffe000u)); }
-fn eight_halves(low: vec4f, high: vec4f) -> vec4u {
-  return vec4u(pack2x16float(low.xy), pack2x16float(low.zw), pack2x16float(high.xy), pack2x16float(high.zw));
-}
+${halvesFunctions}
 ${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding)}${logFunction(logs, "two")}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}

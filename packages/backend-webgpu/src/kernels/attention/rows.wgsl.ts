@@ -1,5 +1,23 @@
-import { wgsl } from "../../program/index.js";
-import type { Hiding } from "./hiding.wgsl.js";
+import { type ParameterType, wgsl } from "../../program/index.js";
+import { type Hiding, hidingParameters } from "./hiding.wgsl.js";
+
+/** Of kernels for keys that may be split into parts. */
+export function partParameters(hiding: Hiding | undefined): Readonly<Record<string, ParameterType>> {
+  return {
+    /** heads / kvHeads * queryLength */
+    rows: "u32",
+    query_length: "u32",
+    key_length: "u32",
+    key_pitch: "u32",
+    head_size: "u32",
+    /** Keys of one part. */
+    part_keys: "u32",
+    /** Times log2(e). */
+    scale: "f32",
+    visible: "i32",
+    ...hidingParameters(hiding),
+  };
+}
 
 /** How many keys a query sees. */
 export const seenFunction: string = wgsl`

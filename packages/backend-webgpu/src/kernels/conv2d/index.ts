@@ -6,6 +6,7 @@ import { convSegments } from "./segments.js";
 import { type ConvShape, convFields, convVariants } from "./variants.js";
 
 export type { ConvProblem } from "./conv2d.js";
+export { patchParameters } from "./patches.wgsl.js";
 export { type ConvChoice, selectConv } from "./select.js";
 export { type StripWindow, stripWindow } from "./strip.wgsl.js";
 export { type ConvShape, type ConvVariant, convFields, convVariants } from "./variants.js";

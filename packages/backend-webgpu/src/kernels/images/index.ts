@@ -9,5 +9,13 @@ export {
   resultsOf,
 } from "./gradient-parts.js";
 export { type GradientTile, gradientParameters, gradientWriter, isShared } from "./gradients.wgsl.js";
-export { axesOf, countedPlaces, startOf, tapsOf, type WindowAxis } from "./windows.js";
+export {
+  axesOf,
+  countedPlaces,
+  type SquareWindow,
+  squareWindow,
+  startOf,
+  tapsOf,
+  type WindowAxis,
+} from "./windows.js";
 export { countedFunction } from "./windows.wgsl.js";

@@ -37,6 +37,27 @@ export function tapsOf(
   return { first, end, counted: countPadding ? below(size + after) : end - first };
 }
 
+/** The square windows without dilation that kernels for strips are generated for. */
+export interface SquareWindow {
+  readonly kernel: 2 | 3;
+  readonly stride: 1 | 2;
+  /** Padding on the left: where windows begin. */
+  readonly left: 0 | 1;
+}
+
+/** Undefined for all other windows. */
+export function squareWindow(windows: PoolWindows): SquareWindow | undefined {
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX } = windows;
+  if (kernelHeight !== kernelWidth || strideY !== strideX || dilationY * dilationX !== 1) return undefined;
+  const isOneOf = <Value extends number>(value: number, ...values: readonly Value[]) =>
+    values.find((one) => one === value);
+  const kernel = isOneOf(kernelHeight, 2, 3);
+  const stride = isOneOf(strideY, 1, 2);
+  const left = isOneOf(windows.left, 0, 1);
+  if (kernel === undefined || stride === undefined || left === undefined) return undefined;
+  return { kernel, stride, left };
+}
+
 /** Below all coordinates. */
 const LOWEST = -(2 ** 30);
 

@@ -17,11 +17,13 @@ import {
   across,
   type LaneCount,
   placeInGroup,
+  placeInSegment,
   plus,
   sharedResult,
   sharing,
   storageOf,
   storeFunction,
+  storeWord,
   tree,
   typeOf,
 } from "../rows/index.js";
@@ -97,12 +99,7 @@ ${sharedResult("sums_of", plus, typeOf(2), lanes)}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  ${placeInGroup(along)}
-  let group = workgroup_index(workgroup, workgroups);
-  let segment = group / parameters.row_blocks;
-  let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
-  let start = segment * parameters.segment_length;
-  let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
+  ${placeInSegment(along)}
   var own = vec2<f32>(0.0);
 ${isJoin ? joinLoop : meansLoop(source, vector)}
   var total = sums_of(slot, reducer, own);
@@ -273,16 +270,7 @@ fn result_of(place: u32) -> f32 {
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-  let word = (parameters.output_offset >> 1u) + index;
-  if (2u * word >= parameters.output_offset + parameters.count) { return; }
-  var new_word = output[word];
-  for (var side = 0u; side < 2u; side++) {
-    // Wraps round to a large number in front of the region.
-    let element = 2u * word + side - parameters.output_offset;
-    if (element < parameters.count) { new_word = with_half(new_word, side, result_of(element)); }
-  }
-  output[word] = new_word;
+  let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;${storeWord("parameters.count", "result_of(element)")}
 }
 `,
   });

@@ -16,13 +16,14 @@ import {
   type Along,
   across,
   loadFunction,
-  placeInGroup,
+  placeInSegment,
   plus,
   sharedResult,
   sharesWords,
   sharing,
   storageOf,
   storeFunction,
+  storeWord,
   tree,
   typeOf,
 } from "../rows/index.js";
@@ -69,12 +70,7 @@ fn joined(a: vec3<f32>, b: vec3<f32>) -> vec3<f32> {
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  ${placeInGroup(along)}
-  let group = workgroup_index(workgroup, workgroups);
-  let segment = group / parameters.row_blocks;
-  let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
-  let start = segment * parameters.segment_length;
-  let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
+  ${placeInSegment(along)}
   var pivot = 0.0;
   var own = vec3<f32>(0.0);
 ${source === "moments" ? joinLoop : dataLoop(tile)}
@@ -167,22 +163,11 @@ ${affine ? `  let column = place - row * parameters.length;\n${applyFactors(1, (
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
-${isOfWords ? words : "  if (index < parameters.count) { store(index, result_of(index)); }"}
+${isOfWords ? storeWord("parameters.count", "result_of(element)") : "  if (index < parameters.count) { store(index, result_of(index)); }"}
 }
 `,
   });
 }
-
-const words = wgsl`
-  let word = (parameters.output_offset >> 1u) + index;
-  if (2u * word >= parameters.output_offset + parameters.count) { return; }
-  var new_word = output[word];
-  for (var side = 0u; side < 2u; side++) {
-    // Wraps round to a large number in front of the region.
-    let element = 2u * word + side - parameters.output_offset;
-    if (element < parameters.count) { new_word = with_half(new_word, side, result_of(element)); }
-  }
-  output[word] = new_word;`;
 
 /** The statistics of each row, from its finished moments. */
 export function statisticsProgram(

@@ -1,6 +1,6 @@
 import { dtypeBytes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor, inputsOf, isShared, resultsOf, STRIP, stripsOf } from "../images/index.js";
+import { blocksFor, inputsOf, isShared, resultsOf, STRIP, squareWindow, stripsOf } from "../images/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
 import type { StripsTile } from "./strips.wgsl.js";
@@ -45,24 +45,19 @@ function isAligned({ dtype, outputGradient, inputGradient, indices, isPartial = 
 }
 
 function stripsTile(problem: Problem): StripsTile | undefined {
-  const { dtype, kind, kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, left } = problem;
+  const { dtype, kind } = problem;
   const { width, outWidth, inputGradient } = problem;
   const channels = problem.inner > 1;
   const fits =
     (!channels || (problem.inner % 4 === 0 && isAligned(problem))) &&
     problem.continues !== true &&
     problem.isPartial !== true &&
-    dilationY * dilationX === 1 &&
     width % STRIP === 0 &&
     inputsOf(problem).columns === width &&
     resultsOf(problem).columns === outWidth &&
     inputGradient.byteOffset % (STRIP * dtypeBytes[dtype]) === 0;
-  if (!fits || kernelHeight !== kernelWidth || strideY !== strideX) return undefined;
-  const isOneOf = <Value extends number>(value: number, ...values: readonly Value[]) =>
-    values.find((one) => one === value);
-  const kernel = isOneOf(kernelHeight, 2, 3);
-  const stride = isOneOf(strideY, 1, 2);
-  const leftOf = isOneOf(left, 0, 1);
-  if (kernel === undefined || stride === undefined || leftOf === undefined) return undefined;
-  return { kind, dtype, kernel, stride, left: leftOf, channels };
+  const window = fits ? squareWindow(problem) : undefined;
+  if (window === undefined) return undefined;
+  const { kernel, stride, left } = window;
+  return { kind, dtype, kernel, stride, left, channels };
 }

@@ -11,16 +11,12 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { STRIP, spotFunction, storeStrip } from "../images/index.js";
+import { type SquareWindow, STRIP, spotFunction, storeStrip } from "../images/index.js";
 
-/** Square windows without dilation. */
-export interface StripsTile {
+/** How strips are read. */
+export interface StripsTile extends SquareWindow {
   readonly kind: Pool2dKind;
   readonly dtype: FloatType;
-  readonly kernel: 2 | 3;
-  readonly stride: 1 | 2;
-  /** Padding on the left: where windows begin. */
-  readonly left: 0 | 1;
   /** Four neighbouring channels at a time; without, images have no others. */
   readonly channels: boolean;
 }

@@ -1,6 +1,6 @@
 import { dtypeBytes } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor } from "../images/index.js";
+import { blocksFor, squareWindow } from "../images/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
 import { STRIP, type StripsTile } from "./strips.wgsl.js";
@@ -50,7 +50,7 @@ function isAligned({ dtype, input, output, indices, isPartial = false }: Problem
 }
 
 function stripsTile(problem: Problem): StripsTile | undefined {
-  const { dtype, kind, kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX, left } = problem;
+  const { dtype, kind } = problem;
   const fits =
     problem.inner === 1 &&
     problem.indices === undefined &&
@@ -58,16 +58,11 @@ function stripsTile(problem: Problem): StripsTile | undefined {
     problem.isPartial !== true &&
     problem.rowsCounted === undefined &&
     problem.columnsCounted === undefined &&
-    dilationY * dilationX === 1 &&
     problem.width % 4 === 0 &&
     problem.outWidth % STRIP === 0 &&
     isAligned(problem);
-  if (!fits || kernelHeight !== kernelWidth || strideY !== strideX) return undefined;
-  const isOneOf = <Value extends number>(value: number, ...values: readonly Value[]) =>
-    values.find((one) => one === value);
-  const kernel = isOneOf(kernelHeight, 2, 3);
-  const stride = isOneOf(strideY, 1, 2);
-  const leftOf = isOneOf(left, 0, 1);
-  if (kernel === undefined || stride === undefined || leftOf === undefined) return undefined;
-  return { kind, dtype, kernel, stride, left: leftOf };
+  const window = fits ? squareWindow(problem) : undefined;
+  if (window === undefined) return undefined;
+  const { kernel, stride, left } = window;
+  return { kind, dtype, kernel, stride, left };
 }

@@ -11,17 +11,13 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { spotFunction } from "../images/index.js";
+import { type SquareWindow, spotFunction } from "../images/index.js";
 import { magnitudeFunction } from "./not-numbers.wgsl.js";
 
-/** Square windows without dilation. */
-export interface StripsTile {
+/** How strips are read. `left`: where in a vector windows begin. */
+export interface StripsTile extends SquareWindow {
   readonly kind: Pool2dKind;
   readonly dtype: FloatType;
-  readonly kernel: 2 | 3;
-  readonly stride: 1 | 2;
-  /** Padding on the left: where in a vector windows begin. */
-  readonly left: 0 | 1;
 }
 
 type Parameter = keyof typeof parameterTypes;

@@ -60,6 +60,7 @@ export function quantizeProgram(tile: QuantizeTile): Program<string, QuantizePar
     ...(vector ? ["vector"] : []),
   ].join("_");
   const { functions } = floatLayouts[dtype];
+  const scalesPerWord = floatLayouts[scaleType].perWord;
   const { single, eight } = stored[dtype];
   return program<string, QuantizeParameter>({
     name,
@@ -82,7 +83,7 @@ ${stepFunctions(bits)}
 var<workgroup> highs: array<u32, ${WORKGROUP_SIZE}>;
 ${zeroPoints ? `var<workgroup> lows: array<u32, ${WORKGROUP_SIZE}>;` : ""}
 var<workgroup> scale_bits: array<u32, ${MOST_BLOCKS}>;
-${scaleType === "f16" ? `var<workgroup> stored_scales: array<u32, ${MOST_BLOCKS}>;` : ""}
+${scalesPerWord === 1 ? "" : `var<workgroup> stored_scales: array<u32, ${MOST_BLOCKS}>;`}
 ${zeroPoints ? `var<workgroup> zeros: array<u32, ${MOST_BLOCKS}>;` : ""}
 
 fn largest(a: vec4u) -> u32 {
@@ -125,13 +126,13 @@ ${zeroPoints ? "      low = max(low, lows[(lane << part_shift) + i]);" : ""}
     let stored = stored_scale(high, low);
     let scale = scale_from(stored);
     scale_bits[lane] = scale;
-${scaleType === "f16" ? "    stored_scales[lane] = stored;" : ""}
+${scalesPerWord === 1 ? "" : "    stored_scales[lane] = stored;"}
 ${zeroPoints ? `    zeros[lane] = select(0u, min(exact_steps(vec4u(low), scale).x, ${2 ** bits - 1}u), scale > 0u);` : ""}
-${scaleType === "f32" ? "    if (first_block + lane < parameters.count) { scales[parameters.scales_offset + first_block + lane] = stored; }" : ""}
+${scalesPerWord === 1 ? "    if (first_block + lane < parameters.count) { scales[parameters.scales_offset + first_block + lane] = stored; }" : ""}
   }
   workgroupBarrier();
 
-${scaleType === "f16" ? storeWords("scales", "stored_scales", 2) : ""}
+${scalesPerWord === 1 ? "" : storeWords("scales", "stored_scales", scalesPerWord)}
 ${zeroPoints ? storeWords("zero_points", "zeros", 4) : ""}
   if (block >= parameters.count) { return; }
   let scale = scale_bits[lane >> part_shift];

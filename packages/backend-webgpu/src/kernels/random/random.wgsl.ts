@@ -30,8 +30,9 @@ export const QUADS = 4;
 interface QuadFormat {
   readonly binding: ElementType;
   readonly words: 1 | 2 | 4;
-  /** The words of a variable `values`. */
+  /** The words of a variable `values`, and the functions that these call. */
   readonly packed: string;
+  readonly functions?: string;
 }
 
 const floatPacked = "bitcast<vec4<u32>>(values)";
@@ -43,6 +44,7 @@ const formats: Readonly<Record<RandomType, QuadFormat>> = {
   f16: {
     ...{ binding: "half4", words: 2 },
     packed: "vec2<u32>(pack_halves(values.x, values.y), pack_halves(values.z, values.w))",
+    functions: halfFunctions,
   },
   u8: { binding: "u32", words: 1, packed: `dot(values << ${bytes}, vec4<u32>(1u))` },
 };
@@ -119,7 +121,7 @@ fn elements_of(words: vec4<u32>) -> vec4<u32> {
  * first + i on, or, if shifted, from word `shift` of them on, 1 to 3. Elements of other places keep their bits.
  */
 export function randomProgram({ kind, dtype, shifted }: RandomTile): Program {
-  const { binding, words, packed } = formats[dtype];
+  const { binding, words, packed, functions = "" } = formats[dtype];
   const { value, parameters, source } = formulas[kind];
   const type = `vec4<${value}>`;
   return program({
@@ -133,7 +135,7 @@ export function randomProgram({ kind, dtype, shifted }: RandomTile): Program {
     } as Record<string, ParameterType>,
     body: wgsl`
 ${workgroupIndex}
-${dtype === "f16" ? halfFunctions : ""}
+${functions}
 ${philoxFunctions}
 ${source(dtype)}
 ${shifted ? joined(type) : ""}

@@ -53,7 +53,7 @@ type Parameter =
 /** One unit of the output for each invocation, or those that share a word. Inner counts the units of a pixel. */
 export function eachProgram({ unit, byProduct }: EachTile): Program<"source" | "output", Parameter> {
   const { binding, value, dtype, perWord } = forms[unit];
-  const functions = dtype === "f16" ? floatLayouts.f16.functions : "";
+  const functions = dtype === undefined ? "" : floatLayouts[dtype].functions;
   return program({
     name: `resize_each_${unit}${byProduct ? "" : "_divided"}`,
     bindings: { source: input(binding), output: output(binding) },

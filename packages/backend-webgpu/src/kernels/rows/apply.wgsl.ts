@@ -1,6 +1,6 @@
 import type { FloatType } from "@backplane/core";
 import { floatLayouts, linearBuiltins, lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
-import { components, loadFunction, storeFunction, type Type, typeOf } from "./text.wgsl.js";
+import { components, loadFunction, storeFunction, storeWord, type Type, typeOf } from "./text.wgsl.js";
 import type { ApplyForm, Vector } from "./tile.js";
 
 /** Lines for which an invocation keeps what it knows of its rows. */
@@ -153,16 +153,7 @@ ${
 /** One word an invocation: the two f16 that share it, one of which may lie outside the output. */
 function flatWords({ streams }: ApplyText): string {
   const loads = streams.map(({ name }) => `load_${name}(element)`).join(", ");
-  return wgsl`
-  let word = (parameters.output_offset >> 1u) + index;
-  if (2u * word >= parameters.output_offset + count) { return; }
-  var new_word = output[word];
-  for (var side = 0u; side < 2u; side++) {
-    // Wraps round to a large number in front of the region.
-    let element = 2u * word + side - parameters.output_offset;
-    if (element < count) { new_word = with_half(new_word, side, result_of(${loads}, place_of(element))); }
-  }
-  output[word] = new_word;
+  return wgsl`${storeWord("count", `result_of(${loads}, place_of(element))`)}
 }
 `;
 }

@@ -139,6 +139,36 @@ export function placeInGroup(along: Along): string {
   let reducer = ${along === "length" ? "lane % LANES" : "lane / SLOTS"};`;
 }
 
+/**
+ * The place of an invocation whose workgroup has one segment of `SLOTS` rows, and the elements of its row from `start` to `end`: none
+ * past the last row. Parameters: rows, length, segment_length, row_blocks.
+ */
+export function placeInSegment(along: Along): string {
+  return wgsl`${placeInGroup(along)}
+  let group = workgroup_index(workgroup, workgroups);
+  let segment = group / parameters.row_blocks;
+  let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
+  let start = segment * parameters.segment_length;
+  let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);`;
+}
+
+/**
+ * Statements that write word `index` of a region of f16 numbers, some of which may lie outside of it. WGSL expressions: how many
+ * numbers the region has, and the result for the one called `element`.
+ */
+export function storeWord(count: string, result: string): string {
+  return wgsl`
+  let word = (parameters.output_offset >> 1u) + index;
+  if (2u * word >= parameters.output_offset + ${count}) { return; }
+  var new_word = output[word];
+  for (var side = 0u; side < 2u; side++) {
+    // Wraps round to a large number in front of the region.
+    let element = 2u * word + side - parameters.output_offset;
+    if (element < ${count}) { new_word = with_half(new_word, side, ${result}); }
+  }
+  output[word] = new_word;`;
+}
+
 /** Loads count vectors; so does inner, if these lie along it. */
 export const firstOfRow =
   "(row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner";

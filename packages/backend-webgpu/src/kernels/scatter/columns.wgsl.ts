@@ -29,7 +29,7 @@ export function columnsProgram(
   kind: ScatterKind,
   dtype: ScatterType,
 ): Program<"indices" | "updates" | "output", ColumnsParameter> {
-  const { single, value, functions } = layouts[dtype];
+  const { single, value, perWord, functions } = layouts[dtype];
   return program({
     name: `scatter_columns_${kind}_${dtype}`,
     bindings: { indices: input("i32"), updates: input(single), output: output(single) },
@@ -52,7 +52,7 @@ fn target_of(at: u32) -> u32 {
 }
 
 fn apply(to: u32, origin: u32) {
-${dtype === "f16" ? halfUpdate(kind) : "  output[to] = combined(output[to], updates[origin]);"}
+${perWord > 1 ? halfUpdate(kind) : "  output[to] = combined(output[to], updates[origin]);"}
 }
 
 @compute @workgroup_size(${WORKGROUP_SIZE})

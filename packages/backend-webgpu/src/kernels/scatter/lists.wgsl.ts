@@ -34,9 +34,9 @@ export interface UnitText {
 }
 
 export function unitText(kind: ScatterKind, dtype: ScatterType, vector: Vector): UnitText {
-  const { single, quad, value, functions, unpacked, packed } = layouts[dtype];
+  const { single, quad, value, perWord, functions, unpacked, packed } = layouts[dtype];
   const whole = (binding: string) => `parameters.${binding}_offset`;
-  if (dtype === "f16" && vector !== 4) {
+  if (perWord > 1 && vector !== 4) {
     const isPair = vector === 2;
     const read = (word: string) => (isPair ? `unpack2x16float(${word})` : word);
     return {
@@ -52,9 +52,8 @@ export function unitText(kind: ScatterKind, dtype: ScatterType, vector: Vector):
   const type = vector === 4 ? `vec4<${value}>` : value;
   return {
     ...{ binding: vector === 4 ? quad : single, start: whole, value: type, update: type, functions },
-    load: (binding, at) =>
-      vector === 4 && dtype === "f16" ? unpacked(`${binding}[${at}]`) : `${binding}[${at}]`,
-    store: (result) => (vector === 4 && dtype === "f16" ? packed(result) : result),
+    load: (binding, at) => (vector === 4 ? unpacked(`${binding}[${at}]`) : `${binding}[${at}]`),
+    store: (result) => (vector === 4 ? packed(result) : result),
   };
 }
 
@@ -72,7 +71,7 @@ export function listsProgram(
   vector: Vector,
 ): Program<"pairs" | "updates" | "output", ListsParameter> {
   const unit = unitText(kind, dtype, vector);
-  const isAlone = dtype === "f16" && vector === 1;
+  const isAlone = vector < layouts[dtype].perWord;
   return program({
     name: `scatter_lists_${kind}_${dtype}_${vector}`,
     bindings: { pairs: input("vec2u"), updates: input(unit.binding), output: output(unit.binding) },

@@ -20,6 +20,7 @@ import {
   firstOfRow,
   loadFunction,
   placeInGroup,
+  placeInSegment,
   plus,
   resultType,
   sharedResult,
@@ -126,12 +127,7 @@ ${sharedResult("sum_of", plus, shared, lanes)}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  ${placeInGroup(along)}
-  let group = workgroup_index(workgroup, workgroups);
-  let segment = group / parameters.row_blocks;
-  let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
-  let start = segment * parameters.segment_length;
-  let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
+  ${placeInSegment(along)}
   let first = ${firstOfRow};
   var own = ${type.f}(0.0);
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {

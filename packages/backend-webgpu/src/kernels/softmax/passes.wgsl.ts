@@ -18,7 +18,7 @@ import {
   firstOfRow,
   larger,
   loadFunction,
-  placeInGroup,
+  placeInSegment,
   plus,
   resultType,
   storageOf,
@@ -85,12 +85,7 @@ fn finished(sum: f32) -> f32 {
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  ${placeInGroup(along)}
-  let group = workgroup_index(workgroup, workgroups);
-  let segment = group / parameters.row_blocks;
-  let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
-  let start = segment * parameters.segment_length;
-  let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
+  ${placeInSegment(along)}
   let first = ${firstOfRow};
   let nothing = ${isPairs ? "vec2<f32>(LOWEST, 0.0)" : `${type.f}(from_bits(0xff800000u))`};
   var largest = ${shared.f}(LOWEST);
