@@ -1,17 +1,17 @@
 import { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
-  binderIn,
   checkAlloc,
   checkFill,
   fillPattern,
   hostBytes,
+  locate,
   takesScalar,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import type { BackendDriver, DriverDescription, DriverRecording, Kernel, PoolStatistics } from "./driver.js";
-import { type DType, dtypes } from "./dtype.js";
+import { type DType, dtypeBytes, dtypes } from "./dtype.js";
 import { type Entry, innerHandle } from "./entries.js";
 import { BackendError, type ErrorCode, toBackendError } from "./errors.js";
 import { type DeviceHandle, type DeviceSlice, HandleTable, type Operand } from "./handles.js";
@@ -123,7 +123,7 @@ export class CreatedBackend<Memory>
   );
   readonly #known = new Map<Operation, Known<Memory>>();
   readonly #lostListeners = new Listeners<BackendError>("onLost");
-  readonly #faults = new LateFaults();
+  readonly #faults = new LateFaults("onError");
   /** `recording`: open, and calls go to `#collected`. */
   #state: BackendState | "recording" = "new";
   #collected: Collected = () => {};
@@ -263,7 +263,7 @@ export class CreatedBackend<Memory>
   }
 
   onError(listener: (error: BackendError) => void): () => void {
-    return this.#faults.listeners.add(listener);
+    return this.#faults.add(listener);
   }
 
   supports(given: OperationName | Operation, question: Question = {}): boolean {
@@ -390,7 +390,7 @@ export class CreatedBackend<Memory>
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.assertOpen("copyHtoD");
     const bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#binder("copyHtoD").region("destination", destination, bytes.byteLength, "u8");
+    const region = this.#region("copyHtoD", "destination", destination, bytes.byteLength, 1);
     if (bytes.byteLength === 0) return;
     this.#call("copyHtoD", () => this.#driver.write(region.memory, region.byteOffset, bytes));
   }
@@ -399,7 +399,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
     const { byteLength } = bytes;
-    const region = this.#binder("copyDtoH").region("source", source, byteLength, "u8");
+    const region = this.#region("copyDtoH", "source", source, byteLength, 1);
     await this.#faults.wait("copyDtoH", async () => {
       if (byteLength === 0) return;
       try {
@@ -420,7 +420,7 @@ export class CreatedBackend<Memory>
     this.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#binder("copyDtoHSync").region("source", source, bytes.byteLength, "u8");
+    const region = this.#region("copyDtoHSync", "source", source, bytes.byteLength, 1);
     let failure: unknown;
     try {
       if (bytes.byteLength > 0) this.#driver.readSync!(bytes, region.memory, region.byteOffset);
@@ -446,8 +446,8 @@ export class CreatedBackend<Memory>
     const operation = "copyDtoD";
     const checks = new Checks(operation);
     checks.count("bytes", bytes);
-    const to = this.#binder(operation).region("destination", destination, bytes, "u8");
-    const from = this.#binder(operation).region("source", source, bytes, "u8");
+    const to = this.#region(operation, "destination", destination, bytes, 1);
+    const from = this.#region(operation, "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     return bytes === 0 ? undefined : { operation, enqueue: () => this.#driver.copy(to, from) };
   }
@@ -465,8 +465,9 @@ export class CreatedBackend<Memory>
   #prepareFill(destination: Operand, value: number, count: number, dtype: DType): Prepared {
     const operation = "fill";
     checkFill(value, count, dtype);
+    const elementBytes = dtypeBytes[dtype];
     const pattern = fillPattern(value, dtype);
-    const region = this.#binder(operation).region("destination", destination, count, dtype);
+    const region = this.#region(operation, "destination", destination, count * elementBytes, elementBytes);
     return count === 0 ? undefined : { operation, enqueue: () => this.#driver.fill(region, pattern) };
   }
 
@@ -649,23 +650,47 @@ export class CreatedBackend<Memory>
 
   /** `handles`: the table of the handles, if it is not that of this backend. */
   #binder(operation: string, handles?: HandleTable<Entry>): Binder<Memory> {
-    const own = this.#table;
-    const given: Binder<Entry | Allocation<Memory>> = binderIn<Entry | Allocation<Memory>>(
-      (handles ?? own) as HandleTable<Entry | Allocation<Memory>>,
-      operation,
-    );
     return {
-      region: (argument, operand, elements, dtype, before) => {
-        const found = given.region(argument, operand, elements, dtype, before);
-        const allocation =
-          handles === undefined
-            ? (found.memory as Allocation<Memory>)
-            : own.get(innerHandle(found.memory as Entry, operation, argument), operation, argument);
-        // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
-        const memory = allocation.memory as Memory;
-        return { memory, byteOffset: found.byteOffset, byteLength: found.byteLength };
+      region: (argument, operand, elements, dtype, before = 0) => {
+        const size = dtypeBytes[dtype];
+        const byteLength = elements * size;
+        const skipped = before * size;
+        if (handles === undefined)
+          return this.#region(operation, argument, operand, byteLength, size, skipped);
+        const { entry, byteOffset } = locate(
+          handles,
+          operation,
+          argument,
+          operand,
+          byteLength,
+          size,
+          skipped,
+        );
+        const { memory } = this.#table.get(innerHandle(entry, operation, argument), operation, argument);
+        return { memory: memory as Memory, byteOffset, byteLength };
       },
     };
+  }
+
+  #region(
+    operation: string,
+    argument: string,
+    operand: Operand,
+    byteLength: number,
+    alignment: number,
+    before = 0,
+  ): Region<Memory> {
+    const { entry, byteOffset } = locate(
+      this.#table,
+      operation,
+      argument,
+      operand,
+      byteLength,
+      alignment,
+      before,
+    );
+    // An allocation of 0 bytes has no memory; nothing looks at the memory of an empty region.
+    return { memory: entry.memory as Memory, byteOffset, byteLength };
   }
 
   // Faults

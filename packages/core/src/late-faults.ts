@@ -1,9 +1,11 @@
 import { type BackendError, toBackendError } from "./errors.js";
 import { Listeners } from "./listeners.js";
 
-/** The faults that a driver reports later than the calls that caused them, and the promises that end with them. */
-export class LateFaults {
-  readonly listeners: Listeners<BackendError> = new Listeners<BackendError>("onError");
+/**
+ * The faults that a driver reports later than the calls that caused them: who listens to them, and the promises that end
+ * with them.
+ */
+export class LateFaults extends Listeners<BackendError> {
   /** For each promise that waits for the device: the function that ends the wait. */
   readonly #waiting = new Set<(error: BackendError) => void>();
   /** The first one that no call has reported yet. */
@@ -11,7 +13,7 @@ export class LateFaults {
 
   report(error: BackendError): void {
     this.#first ??= error;
-    this.listeners.emit(error);
+    this.emit(error);
   }
 
   /** Throws the fault that no call has reported yet, if there is one. */
@@ -24,7 +26,7 @@ export class LateFaults {
   /** Waits for `work`, unless `end` ends the wait first. Then throws an unreported fault if there is one. */
   async wait(operation: string, work: () => Promise<void>): Promise<void> {
     let interruption: BackendError | undefined;
-    let interrupt: (error: BackendError) => void = () => {};
+    let interrupt!: (error: BackendError) => void;
     const interrupted = new Promise<void>((resolve) => {
       interrupt = (error) => {
         interruption = error;

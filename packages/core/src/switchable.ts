@@ -1,15 +1,16 @@
 import {
   assertReadsSynchronously,
-  binderIn,
   checkAlloc,
   checkFill,
   hostBytes,
+  locate,
+  regionIn,
   withHandle,
 } from "./arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 import type { Capabilities, MemoryStatistics } from "./capabilities.js";
 import { runsPlainly } from "./create.js";
-import type { DType } from "./dtype.js";
+import { type DType, dtypeBytes } from "./dtype.js";
 import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOperands } from "./entries.js";
 import type { BackendError } from "./errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
@@ -200,14 +201,14 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const given = hostBytes("copyHtoD", "source", source);
     // The caller may change its array before a deferred call is carried out.
     const bytes = !this.#slot.isDeferring ? given : given.slice();
-    this.#write("copyHtoD", destination, bytes.byteLength, "u8", (inner, to) => inner.copyHtoD(to, bytes));
+    this.#write("copyHtoD", destination, bytes.byteLength, 1, (inner, to) => inner.copyHtoD(to, bytes));
   }
 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
     this.#slot.assertOpen("copyDtoH");
     // Take its length now: the array may shrink or grow before a deferred call is carried out.
     const bytes = hostBytes("copyDtoH", "destination", destination);
-    const operand = this.#bind("copyDtoH", "source", source, bytes.byteLength);
+    const operand = this.#bind("copyDtoH", "source", source, bytes.byteLength, 1);
     await this.#slot.ask("copyDtoH", (inner) => inner.copyDtoH(bytes, operand()));
   }
 
@@ -215,7 +216,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   copyDtoHSync(destination: HostBytes, source: Operand): void {
     assertReadsSynchronously(this.#slot.assertOpen("copyDtoHSync"));
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const operand = this.#bind("copyDtoHSync", "source", source, bytes.byteLength);
+    const operand = this.#bind("copyDtoHSync", "source", source, bytes.byteLength, 1);
     this.#slot.askNow("copyDtoHSync", (inner) => inner.copyDtoHSync(bytes, operand()));
   }
 
@@ -226,8 +227,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     this.#slot.assertOpen("copyDtoD");
     this.#checkCopy(destination, source, bytes);
-    const to = this.#bind("copyDtoD", "destination", destination, bytes);
-    const from = this.#bind("copyDtoD", "source", source, bytes);
+    const to = this.#bind("copyDtoD", "destination", destination, bytes, 1);
+    const from = this.#bind("copyDtoD", "source", source, bytes, 1);
     this.#slot.tell((inner) => inner.copyDtoD(to(), from(), bytes));
   }
 
@@ -238,20 +239,30 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     this.#slot.assertOpen("fill");
     checkFill(value, count, dtype);
-    this.#write("fill", destination, count, dtype, (inner, to) => inner.fill(to, value, count, dtype));
+    const elementBytes = dtypeBytes[dtype];
+    const byteLength = count * elementBytes;
+    this.#write("fill", destination, byteLength, elementBytes, (inner, to) =>
+      inner.fill(to, value, count, dtype),
+    );
   }
 
   /** Makes a call that only writes. If it covers all of an allocation, the contents are no longer lost. */
   #write(
     operation: string,
     destination: Operand,
-    elements: number,
-    dtype: DType,
+    byteLength: number,
+    alignment: number,
     write: (inner: ComputeBackend, to: Operand) => void,
   ): void {
     const argument = "destination";
-    const region = this.#binder(operation).region(argument, destination, elements, dtype);
-    const { memory: entry, byteOffset, byteLength } = region;
+    const { entry, byteOffset } = locate(
+      this.#table,
+      operation,
+      argument,
+      destination,
+      byteLength,
+      alignment,
+    );
     const coversAll = byteLength === entry.bytes;
     if (!coversAll) assertHeld(entry, operation, argument);
     const wasLost = entry.lost;
@@ -289,11 +300,11 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     }
     // Look up the operands and copy lists now: the caller may free or change them before the call is carried out.
     assertSupported(inner, operation, args);
-    operation.resolve(args, this.#binder(name));
+    operation.resolve(args, this.#checkingBinder(name));
     const later = copyOf(operation, args);
     const bound: BoundOperand[] = [];
     mapOperands(operation, later, (argument, operand) => {
-      bound.push(this.#bind(name, argument, operand, 0));
+      bound.push(this.#bind(name, argument, operand, 0, 1));
       return operand;
     });
     this.#slot.tell((current) => {
@@ -337,9 +348,8 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   #checkCopy(destination: Operand, source: Operand, bytes: number): void {
     const checks = new Checks("copyDtoD");
     checks.count("bytes", bytes);
-    const binder = this.#binder("copyDtoD");
-    const to = binder.region("destination", destination, bytes, "u8");
-    const from = binder.region("source", source, bytes, "u8");
+    const to = regionIn(this.#table, "copyDtoD", "destination", destination, bytes, 1);
+    const from = regionIn(this.#table, "copyDtoD", "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
   }
 
@@ -349,18 +359,24 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     else if (call.operation === "fill") {
       const { destination, value, count, dtype } = call;
       checkFill(value, count, dtype);
-      this.#binder("fill").region("destination", destination, count, dtype);
+      const size = dtypeBytes[dtype];
+      locate(this.#table, "fill", "destination", destination, count * size, size);
     } else {
       assertSupported(this, call.operation, call.args);
-      call.operation.resolve(call.args, this.#binder(call.operation.name));
+      call.operation.resolve(call.args, this.#checkingBinder(call.operation.name));
     }
   }
 
-  // Plumbing
-
-  #binder(operation: string): Binder<Entry> {
-    return binderIn(this.#table, operation);
+  #checkingBinder(operation: string): Binder<Entry> {
+    return {
+      region: (argument, operand, elements, dtype, before = 0) => {
+        const size = dtypeBytes[dtype];
+        return regionIn(this.#table, operation, argument, operand, elements * size, size, before * size);
+      },
+    };
   }
+
+  // Plumbing
 
   #translate(operation: string, argument: string, operand: Operand): Operand {
     return withHandle(operand, (handle) =>
@@ -369,8 +385,23 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   }
 
   /** Checks an operand now. The result returns its translation when the call is carried out. */
-  #bind(operation: string, argument: string, operand: Operand, bytes: number): BoundOperand {
-    const { memory: entry, byteOffset } = this.#binder(operation).region(argument, operand, bytes, "u8");
+  #bind(
+    operation: string,
+    argument: string,
+    operand: Operand,
+    byteLength: number,
+    alignment: number,
+    before = 0,
+  ): BoundOperand {
+    const { memory: entry, byteOffset } = regionIn(
+      this.#table,
+      operation,
+      argument,
+      operand,
+      byteLength,
+      alignment,
+      before,
+    );
     assertHeld(entry, operation, argument);
     return () => ({ handle: innerHandle(entry, operation, argument), byteOffset });
   }

@@ -1,14 +1,14 @@
 import {
   assertReadsSynchronously,
-  binderIn,
   checkAlloc,
   checkFill,
   hostBytes,
+  regionIn,
   withHandle,
 } from "../arguments.js";
 import type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "../backend.js";
 import type { Capabilities, MemoryStatistics } from "../capabilities.js";
-import type { DType } from "../dtype.js";
+import { type DType, dtypeBytes } from "../dtype.js";
 import { mapOperands } from "../entries.js";
 import type { BackendError } from "../errors.js";
 import { type DeviceHandle, HandleTable, type Operand } from "../handles.js";
@@ -18,7 +18,6 @@ import type { OperationName } from "../ops/index.js";
 import { operationOf, scalarMayStand } from "../ops/lookup.js";
 import { OperationMethods } from "../ops/methods.js";
 import type { Operation } from "../ops/operation.js";
-import type { Binder } from "../ops/reader.js";
 import { callOperation, operationCall } from "../recording/calls.js";
 import type { Region } from "../region.js";
 import { assertSupported, type Question, questionOf } from "../support.js";
@@ -115,10 +114,6 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#calls.cancelAll(error);
     // The other backend still holds its part.
     for (const entry of this.#held) this.#release(entry);
-  }
-
-  #binder(operation: string): Binder<Entry> {
-    return binderIn(this.#table, operation);
   }
 
   #release(entry: Entry): void {
@@ -226,7 +221,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   copyHtoD(destination: Operand, source: HostBytes): void {
     this.#pair.assertOpen("copyHtoD");
     let bytes = hostBytes("copyHtoD", "source", source);
-    const region = this.#binder("copyHtoD").region("destination", destination, bytes.byteLength, "u8");
+    const region = regionIn(this.#table, "copyHtoD", "destination", destination, bytes.byteLength, 1);
     const own = (): void => {
       bytes = bytes.slice();
     };
@@ -236,7 +231,8 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   fill(destination: Operand, value: number, count: number, dtype: DType = "f32"): void {
     this.#pair.assertOpen("fill");
     checkFill(value, count, dtype);
-    const region = this.#binder("fill").region("destination", destination, count, dtype);
+    const size = dtypeBytes[dtype];
+    const region = regionIn(this.#table, "fill", "destination", destination, count * size, size);
     this.#write("fill", region, (backend, to) => backend.fill(to, value, count, dtype));
   }
 
@@ -260,9 +256,8 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#pair.assertOpen("copyDtoD");
     const checks = new Checks("copyDtoD");
     checks.count("bytes", bytes);
-    const binder = this.#binder("copyDtoD");
-    const to = binder.region("destination", destination, bytes, "u8");
-    const from = binder.region("source", source, bytes, "u8");
+    const to = regionIn(this.#table, "copyDtoD", "destination", destination, bytes, 1);
+    const from = regionIn(this.#table, "copyDtoD", "source", source, bytes, 1);
     checks.disjoint({ argument: "destination", region: to }, { argument: "source", region: from });
     if (bytes === 0) return;
     const needs = [from.memory, to.memory];
@@ -279,7 +274,7 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
   async copyDtoH(destination: HostBytes, source: Operand): Promise<void> {
     this.#pair.assertOpen("copyDtoH");
     const bytes = hostBytes("copyDtoH", "destination", destination);
-    const { memory, byteOffset } = this.#binder("copyDtoH").region("source", source, bytes.byteLength, "u8");
+    const { memory, byteOffset } = regionIn(this.#table, "copyDtoH", "source", source, bytes.byteLength, 1);
     const call = { operation: "copyDtoH", side: () => homeOf(memory), needs: [], writes: [] };
     await this.#calls.ask(call, (side) =>
       this.#pair.backends[side].copyDtoH(bytes, { handle: memory.handles[side]!, byteOffset }),
@@ -291,8 +286,14 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     this.#pair.assertOpen("copyDtoHSync");
     assertReadsSynchronously(this);
     const bytes = hostBytes("copyDtoHSync", "destination", destination);
-    const region = this.#binder("copyDtoHSync").region("source", source, bytes.byteLength, "u8");
-    const { memory, byteOffset } = region;
+    const { memory, byteOffset } = regionIn(
+      this.#table,
+      "copyDtoHSync",
+      "source",
+      source,
+      bytes.byteLength,
+      1,
+    );
     this.#calls.assertIdle("copyDtoHSync");
     const side = homeOf(memory);
     this.#pair.backends[side].copyDtoHSync(bytes, { handle: memory.handles[side]!, byteOffset });
@@ -306,7 +307,12 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     const { name } = operation;
     this.#pair.assertOpen(name);
     assertSupported(this, operation, args);
-    const problem = operation.resolve(args, this.#binder(name));
+    const problem = operation.resolve(args, {
+      region: (argument, operand, elements, dtype, before = 0) => {
+        const size = dtypeBytes[dtype];
+        return regionIn(this.#table, name, argument, operand, elements * size, size, before * size);
+      },
+    });
     if (problem === undefined) return;
     const entries = new Map<DeviceHandle, Entry>();
     const writes: Entry[] = [];

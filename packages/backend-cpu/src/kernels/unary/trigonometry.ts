@@ -189,8 +189,7 @@ function emitTurns(f: FunctionBuilder, scratch: Local<"i32">, magnitude: Vector)
 
 /** (sin(x) / x - 1) / x^2 in powers of x^2, minimax on |x| <= pi / 2 for the relative error of sin (2^-34.4). */
 const halfTurnCoefficients = [
-  -0.16666666638981906, 0.008333331424188208, -0.0001984089048664005, 2.7525872073681586e-6,
-  -2.3889464100608733e-8,
+  -0.16666666639, 0.0083333314242, -0.00019840890487, 2.7525872074e-6, -2.3889464101e-8,
 ];
 
 /**
@@ -207,8 +206,8 @@ function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean
     const z = f.let(f32x4.mul(angle, angle));
     const sine = f.multiplyAdd(f32x4.mul(angle, z), p(z), angle);
     // sin(r + n pi) is sin(r) for even n, cos(r + (n + 1/2) pi) for odd n; sin(-x) = -sin x, cos(-x) = cos x.
-    const odd = i32x4.shl(turns, 31);
-    return f.let(v128.xor(sine, cosine ? v128.xor(odd, sign) : v128.xor(odd, v128.and(x, sign))));
+    const turned = v128.xor(sine, i32x4.shl(turns, 31));
+    return f.let(v128.xor(turned, cosine ? sign : v128.and(x, sign)));
   };
 }
 
