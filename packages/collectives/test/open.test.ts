@@ -52,7 +52,7 @@ describe("opening a communicator", () => {
       ],
       [
         () => communicator.broadcast(backend, { data: 5 as typeof input, count: 4 }),
-        ...(["INVALID_HANDLE", /^broadcast: data\.handle is the number 5\b/] as const),
+        ...(["INVALID_HANDLE", /^broadcast: data is the number 5\b/] as const),
       ],
     ] as const) {
       const error = await errorOf(call);

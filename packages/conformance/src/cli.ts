@@ -38,7 +38,7 @@ let isThrough = false;
 process.on("exit", () => {
   if (isThrough || stopping.signal.aborted) return;
   process.stderr.write(
-    `the process was ended ${law === undefined ? "before the first law" : `during the law ${law}`}, by the backend or its runtime\n`,
+    `the process was ended ${law === undefined ? "before the first law" : `after the law ${law} had begun`}, by the backend or its runtime\n`,
   );
   process.exitCode = exitCodes.broken;
 });

@@ -329,7 +329,7 @@ describe("The command line program", () => {
     assert.equal(code, 1, output);
     assert.match(
       errors,
-      /^the process was ended during the law .*touches.*, by the backend or its runtime$/m,
+      /^the process was ended after the law .*touches.* had begun, by the backend or its runtime$/m,
     );
   });
 

@@ -21,8 +21,8 @@ export interface Place
  * Copies `bytes` bytes between allocations of two backends. If the memory of one of them belongs to the host (see
  * `BackendDriver.hostBytes`), the other reads or writes it directly. Else they pass through the host in pieces of 4 MiB; the
  * next piece is read while one is written. Other calls must not write to the source, nor use the destination, before the promise
- * settles. With one and the same backend, this is `copyDtoD`. Rejects with the error of either backend, before
- * anything is copied if an operand is at fault.
+ * settles. Errors about an operand name `copyBetween` and the argument, and come before anything is copied. With one and the
+ * same backend, this is `copyDtoD`, whose errors it has.
  */
 export async function copyBetween(
   from: ComputeBackend,
@@ -56,13 +56,13 @@ export function checkPlace(
   const end = byteOffset + bytes;
   try {
     // Only the backend knows its allocations. A fill of nothing has it check a place.
-    for (const at of [byteOffset, end]) backend.fill({ handle, byteOffset: at }, 0, 0, "u8");
+    for (const place of [operand, { handle, byteOffset: end }]) backend.fill(place, 0, 0, "u8");
   } catch (error) {
     if (!isBackendError(error)) throw error;
     const message = error.message
       .replace(/^fill: destination/, `fill: ${argument}`)
       .replace(/^fill: /, "")
-      .replace(`${end}..${end}`, `${byteOffset}..${end}`);
+      .replace(/needs bytes \d+\.\.\d+ of/, `needs bytes ${byteOffset}..${end} of`);
     throw new BackendError(error.code, `${operation}: ${message}`, { operation, argument, cause: error });
   }
 }

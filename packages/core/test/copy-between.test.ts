@@ -57,7 +57,12 @@ describe("copyBetween", () => {
         "copyBetween: destination needs bytes 0..5 of an allocation of 4 bytes",
         copy(a as never, b as never, 5),
       ],
-      [/^copyBetween: source(\.handle)? \d+ is not live on this backend/, copy(b as never, a as never, 4)],
+      [
+        "copyBetween: source needs bytes 20..24 of an allocation of 8 bytes",
+        copy({ handle: a, byteOffset: 20 } as never, b as never, 4),
+      ],
+      [/^copyBetween: source \d+ is not live on this backend/, copy(b as never, a as never, 4)],
+      [/^copyBetween: source is missing/, copy(undefined as never, a as never, 4)],
       [
         /^copyBetween: source\.byteOffset is -1;/,
         copy({ handle: a, byteOffset: -1 } as never, b as never, 4),

@@ -3,8 +3,10 @@ import { setImmediate } from "node:timers/promises";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import {
+  Attention,
   arange,
   crossEntropy,
+  disposeParameters,
   dropout,
   oneHot,
   Random,
@@ -91,6 +93,23 @@ describe("memory", () => {
       for (const one of [x, vector, indices, result]) one.dispose();
       assert.equal(backend.memory().liveAllocations, liveAllocations, name);
     }
+  });
+
+  it("is freed with the operand and the result of a layer of several steps", async () => {
+    const { backend } = bench;
+    const layer = new Attention(backend, 2, 1, new Random(1));
+    const { liveAllocations } = backend.memory();
+    const x = tensor(backend, [
+      [
+        [1, 2],
+        [3, 4],
+      ],
+    ]);
+    const result = layer.forward(x);
+    await result.data();
+    for (const one of [x, result]) one.dispose();
+    assert.equal(backend.memory().liveAllocations, liveAllocations);
+    disposeParameters(layer);
   });
 
   it("is freed when the function of a scope fails, and a promise is refused", () => {

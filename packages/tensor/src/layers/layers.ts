@@ -160,15 +160,17 @@ export class Attention implements Layer {
   }
 
   forward(x: Tensor): Tensor {
-    const [batch, rows, size] = x.shape as readonly [number, number, number];
-    const headSize = size / this.#heads;
-    const all = this.queryKeyValue.forward(x).reshape(batch, rows, -1, headSize).transpose(1, 2);
-    const keys = this.#heads + this.#kvHeads;
-    const q = all.slice(1, [0, this.#heads]);
-    const k = all.slice(1, [this.#heads, keys]);
-    const v = all.slice(1, [keys]);
-    const joined = attention(q, k, v, { causal: this.#causal }).transpose(1, 2).reshape(batch, rows, size);
-    return this.output.forward(joined);
+    return scope(() => {
+      const [batch, rows, size] = x.shape as readonly [number, number, number];
+      const headSize = size / this.#heads;
+      const all = this.queryKeyValue.forward(x).reshape(batch, rows, -1, headSize).transpose(1, 2);
+      const keys = this.#heads + this.#kvHeads;
+      const q = all.slice(1, [0, this.#heads]);
+      const k = all.slice(1, [this.#heads, keys]);
+      const v = all.slice(1, [keys]);
+      const joined = attention(q, k, v, { causal: this.#causal }).transpose(1, 2).reshape(batch, rows, size);
+      return this.output.forward(joined);
+    });
   }
 }
 
