@@ -90,10 +90,7 @@ try {
   backend.free(freed);
   await fails(
     () => communicator.broadcast(backend, { data: atFault ? freed : output, count: 4, root: 1 }),
-    ...([
-      ...failed,
-      { code: "INVALID_HANDLE", message: /^broadcast: data \d+ is not live/ },
-    ] as const),
+    ...([...failed, { code: "INVALID_HANDLE", message: /^broadcast: data \d+ is not live/ }] as const),
   );
 
   if (rank <= 1) {
