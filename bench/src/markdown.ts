@@ -87,7 +87,7 @@ function table(rows: readonly Row[], all: readonly Row[], cards: ReadonlyMap<Row
   });
   const head = ["case", "card", "us", "rate", "of the floor", "times as fast"];
   const rule = ["---", "---", "---:", "---:", "---:", "---"];
-  // Columns that say nothing are left out.
+  // The fourth column is left out if it says nothing.
   const shown = head.map((_, column) => column !== 4 || cells.some((line) => line[column] !== ""));
   return [head, rule, ...cells]
     .map((line) => `| ${line.filter((_, column) => shown[column]).join(" | ")} |`)
