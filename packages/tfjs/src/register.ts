@@ -30,8 +30,9 @@ export interface RegisterOptions {
   readonly use?: boolean;
   /**
    * Kernels whose inputs and results have at most so many elements each, which only the host has so far, stay there if
-   * they only move, add, subtract, multiply, compare or choose between numbers: results are the same bits, and a call of a
-   * device takes longer. 0: they all go to the device. Default: 1000.
+   * they move, combine, compare, choose or reduce numbers, and functions of a sixteenth as many: a call of a device takes
+   * longer. Functions, quotients and sums of several numbers are computed in float64 and rounded once, so that last bits
+   * may differ from those of a device. 0: they all go to the device. Default: 1000.
    */
   readonly hostElements?: number;
 }

@@ -192,6 +192,19 @@ describe("register", () => {
       );
   });
 
+  it("wraps sums of many whole numbers around on the host, and leaves numbers that a device refuses to it", async () => {
+    assert.throws(() => tf.leakyRelu(tf.tensor1d([-1]), 1e39), /1e\+39; allowed/);
+    const all = await register(tf, [cpu()], { name: "all", use: false, hostElements: 2 ** 30 });
+    await tf.setBackend("all");
+    const count = 2 ** 23 + 1;
+    const numbers = tf.tensor1d(new Int32Array(count).fill(2 ** 31 - 1), "int32");
+    const sum = tf.sum(numbers);
+    assert.deepEqual([...sum.dataSync()], [Number(BigInt.asIntN(32, BigInt(count) * (2n ** 31n - 1n)))]);
+    tf.dispose([numbers, sum]);
+    await tf.setBackend(name);
+    await all.dispose();
+  });
+
   it("computes functions and sums of few numbers of the host there, like the device but for last bits", async () => {
     const before = live();
     const special = () =>

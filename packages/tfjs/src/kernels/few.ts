@@ -218,7 +218,9 @@ export function mapFew(
   const given = compute === undefined ? undefined : backend.atHand(x);
   if (compute === undefined || given === undefined || isMany(backend, given.length)) return undefined;
   const values = elementsOf(dtype, "The output").array(given.length);
-  const [first = 0, second = 0] = numbers;
+  // A device takes them as f32, and refuses what is not finite then.
+  const [first = 0, second = 0] = dtype === "float32" ? numbers.map(Math.fround) : numbers;
+  if (!Number.isFinite(first) || !Number.isFinite(second)) return undefined;
   // A whole number becomes a float before.
   if (dtype === "float32")
     for (let i = 0; i < values.length; i++) values[i] = compute(Math.fround(given[i]!), first, second);
@@ -264,9 +266,8 @@ const reductions: Readonly<Record<"float32" | "int32", Partial<Record<NumberRedu
     max: (lines, first) => extremeOf(lines, first, Math.max),
     min: (lines, first) => extremeOf(lines, first, Math.min),
   },
-  // Sums of so few whole numbers are exact in float64, and wrap around in the array of the result.
   int32: {
-    sum: sumOf,
+    sum: wholeSumOf,
     max: (lines, first) => extremeOf(lines, first, Math.max),
     min: (lines, first) => extremeOf(lines, first, Math.min),
   },
@@ -275,6 +276,12 @@ const reductions: Readonly<Record<"float32" | "int32", Partial<Record<NumberRedu
 function sumOf({ values, extent, inner }: FewLines, first: number): number {
   let sum = 0;
   for (let i = 0, at = first; i < extent; i++, at += inner) sum += values[at]!;
+  return sum;
+}
+
+function wholeSumOf({ values, extent, inner }: FewLines, first: number): number {
+  let sum = 0;
+  for (let i = 0, at = first; i < extent; i++, at += inner) sum = (sum + values[at]!) | 0;
   return sum;
 }
 

@@ -63,8 +63,11 @@ function planContiguous(problem: AttentionProblem<CpuMemory>, context: PlanConte
 const pairNanoseconds = { rows: 0.35, tiles: 0.1 } as const;
 
 function nanosecondsOf(problem: AttentionProblem<CpuMemory>, way: keyof typeof pairNanoseconds): number {
-  const { batch, heads, queryLength, keyLength, headSize } = problem;
-  return batch * heads * queryLength * keyLength * headSize * pairNanoseconds[way];
+  const { batch, heads, queryLength, keyLength, headSize, visible, oldest } = problem;
+  // The keys from the oldest of the first query to the newest of the last one.
+  const first = oldest === undefined ? 0 : Math.max(0, oldest);
+  const end = Math.min(keyLength, Math.max(first, visible + queryLength));
+  return batch * heads * queryLength * Math.max(0, end - first) * headSize * pairNanoseconds[way];
 }
 
 /** The parameters that all kernels begin with, in the order in which they declare them. */

@@ -26,8 +26,8 @@ import { unitWeights } from "./weights.js";
  * So the sums over a block of high * q and of low * q, with 0 <= q <= 255, are below 2^30 for 128 products, and none of the
  * whole-number steps rounds. The zero point z of the block comes in afterwards: sum of X (q - z) = sum of X q - z (sum of X).
  *
- * A block is held by these if for each of its x either u X = x or |X| >= 2^23 / k. All |x| >= 2^-7 of the largest one are of the
- * first kind, and so are zeros. For the second kind X is off by half a unit or less: by at most k 2^-24 of x, half of what the error
+ * A block is held by these if for each of its x either u X = x or |X| >= 2^23 / min(k, 256). All |x| >= 2^-7 of the largest one are of the
+ * first kind, and so are zeros. For the second kind X is off by half a unit or less: by at most min(k, 256) 2^-24 of x, half of what the error
  * bound of the operation allows. The rest of its steps round k / 32 + 6 times or less: see `wholeDotFunction`. A block that is not
  * held, for example one that has a NaN, an infinity, or numbers both near 1 and near 1e-10, is multiplied in f32.
  */
@@ -71,9 +71,12 @@ const types = {
 
 export type SplitTypes = typeof types;
 
+/** Longer sums would allow more; but a loss of 2^-16 of x is enough, and such blocks are rare. */
+const mostTerms = 256;
+
 /** Returns the least |X| of numbers that are rounded, for sums of k products. */
 export function leastRounded(k: number): number {
-  return 2 ** 23 / k;
+  return 2 ** 23 / Math.min(k, mostTerms);
 }
 
 export function splitKernel(bits: QuantizedBits): Kernel<SplitTypes> {

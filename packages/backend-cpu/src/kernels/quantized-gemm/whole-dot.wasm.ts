@@ -33,7 +33,8 @@ export const zerosAfterScales: number = stretchBlocks * groupScaleBytes;
  *
  * Of a block that is held, the sums of high and of low parts are exact; they become f32, are put together and multiplied by the
  * scale, and added up: at most 2 + 1 + 1 roundings, and one for each block. The first two are shares of the sums of the magnitudes of
- * both parts, which are together at most twice that of X: where high is not 0, |X| >= 2^15 >= |low|, so that |2^16 high| <= 2 |X|.
+ * both parts, which are together at most three times that of X: where high is not 0, |X| >= 2^15 >= |low|, so that
+ * |2^16 high| <= 2 |X|.
  *
  *   split  A in whole numbers
  *   a      A in f32, for blocks that are not held

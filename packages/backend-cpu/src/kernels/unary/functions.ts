@@ -116,8 +116,8 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
       return i32x4.mul(x, x);
     },
   ),
-  sin: trigonometric(2.5, sine),
-  cos: trigonometric(2.75, cosine),
+  sin: trigonometric(1.75, sine),
+  cos: trigonometric(1.75, cosine),
   tan: trigonometric(4, tangent),
   asin: long(1.75, arcsine),
   acos: long(1.25, arccosine),

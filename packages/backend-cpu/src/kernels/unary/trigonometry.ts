@@ -5,7 +5,6 @@ import {
   f64x2,
   i32,
   i32x4,
-  i64x2,
   type Local,
   shuffle32,
   type VectorFunction,
@@ -13,7 +12,6 @@ import {
 } from "../../wasm/index.js";
 import {
   demote,
-  polynomial,
   promote,
   roundingBias,
   roundingBias64,
@@ -44,46 +42,33 @@ const huge = 2 ** 27;
 /** Bytes of scratch that `sine` and `cosine` use. */
 export const trigonometryScratchBytes = 128;
 
-/** Which multiples of pi / 2 are taken from |x|: any, even ones, or odd ones. */
-type Multiples = "any" | "even" | "odd";
-
 interface Reduced {
-  /** |x| less the nearest of the multiples. */
+  /** |x| less the nearest multiple of pi / 2. */
   readonly angle: VectorLocal;
-  /** Which multiple k pi / 2 that is: k for any, else k / 2, rounded down, whose last bit counts. */
-  readonly turns: VectorLocal;
+  /** Which multiple; the last two bits count. */
+  readonly quadrant: VectorLocal;
 }
 
 /**
  * Range reduction of |x| after Cody and Waite ("Software Manual for the Elementary Functions", 1980): the differences
  * from exact multiples are exact, until they are as small as the result. In f32; if some lane is above the limit, that
  * one in f64. What the third difference loses is added to the fourth part: otherwise both would be rounded to the place of
- * the angle, and show in the result. Only if the multiple is pi / 2 and |x| is below 1, the first difference is rounded,
- * which costs the cosine up to half a unit.
+ * the angle, and sin(2023.1934814453125) be 2.2 units off.
  */
-function rangeReduction(
-  f: FunctionBuilder,
-  scratch: Local<"i32">,
-  multiples: Multiples,
-): (magnitude: VectorLocal) => Reduced {
-  // In half turns, all factors are half as large and all parts twice as large.
-  const step = multiples === "any" ? 1 : 2;
-  const [first, second, third, fourth] = halfPi.map((part) => f.let(f32x4.const(step * part))) as [
+function rangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
+  const [first, second, third, fourth] = halfPi.map((part) => f.let(f32x4.const(part))) as [
     VectorLocal,
     VectorLocal,
     VectorLocal,
     VectorLocal,
   ];
-  const perStep = f.let(f32x4.const(2 / Math.PI / step));
+  const perQuadrant = f.let(f32x4.const(2 / Math.PI));
   const bias = f.let(f32x4.const(roundingBias));
-  const minusHalf = multiples === "odd" ? f.let(f32x4.const(-0.5)) : undefined;
   const limit = f.let(f32x4.const(usualLimit));
-  const reduceLarge = largeRangeReduction(f, scratch, multiples);
+  const reduceLarge = largeRangeReduction(f, scratch);
   return (magnitude) => {
-    const steps = f.multiplyAdd(magnitude, perStep, minusHalf ?? bias);
-    const turns = f.let(minusHalf === undefined ? steps : f32x4.add(steps, bias));
-    const whole = f32x4.sub(turns, bias);
-    const n = f.let(minusHalf === undefined ? whole : f32x4.sub(whole, minusHalf));
+    const quadrant = f.let(f.multiplyAdd(magnitude, perQuadrant, bias));
+    const n = f.let(f32x4.sub(quadrant, bias));
     const exact = f.let(f.multiplySubtract(n, second, f.multiplySubtract(n, first, magnitude)));
     const small = f.let(f32x4.mul(n, third));
     const near = f.let(f32x4.sub(exact, small));
@@ -93,9 +78,9 @@ function rangeReduction(
     f.if(i32x4.bitmask(isLarge), () => {
       const large = reduceLarge(magnitude);
       f.set(angle, f.choose(large.angle, angle, isLarge));
-      f.set(turns, f.choose(large.turns, turns, isLarge));
+      f.set(quadrant, f.choose(large.quadrant, quadrant, isLarge));
     });
-    return { angle, turns };
+    return { angle, quadrant };
   };
 }
 
@@ -104,11 +89,7 @@ function rangeReduction(
  * functions", 1983): whole turns are dropped from 2 / pi before multiplying. Its constants are not worth a place in
  * locals.
  */
-function largeRangeReduction(
-  f: FunctionBuilder,
-  scratch: Local<"i32">,
-  multiples: Multiples,
-): (magnitude: VectorLocal) => Reduced {
+function largeRangeReduction(f: FunctionBuilder, scratch: Local<"i32">): (magnitude: VectorLocal) => Reduced {
   return (magnitude) => {
     const bias = f.let(f64x2.const(roundingBias64));
     const halves = promote(f, magnitude).map((x) => {
@@ -138,20 +119,10 @@ function largeRangeReduction(
         f.set(biased, f.choose(n, biased, isHuge));
       }
     });
-    if (multiples !== "any")
-      for (const { biased, rest } of halves) {
-        // Goes on from a multiple of the other kind to the next one beyond |x|.
-        const isOdd = i64x2.shrS(i64x2.shl(biased, 63), 63);
-        const isOther = f.let(multiples === "even" ? isOdd : v128.not(isOdd));
-        const towards = f.let(v128.or(f64x2.const(1), v128.and(rest, f64x2.const(-0))));
-        f.set(rest, f64x2.sub(rest, v128.and(f64x2.mul(towards, f64x2.const(Math.PI / 2)), isOther)));
-        f.set(biased, f64x2.add(biased, v128.and(towards, isOther)));
-      }
     const [low, high] = halves as [(typeof halves)[0], (typeof halves)[0]];
-    const quadrant = shuffle32([0, 2, 4, 6], low.biased, high.biased);
     return {
       angle: f.let(demote(low.rest, high.rest)),
-      turns: f.let(multiples === "any" ? quadrant : i32x4.shrS(quadrant, 1)),
+      quadrant: f.let(shuffle32([0, 2, 4, 6], low.biased, high.biased)),
     };
   };
 }
@@ -187,41 +158,36 @@ function emitTurns(f: FunctionBuilder, scratch: Local<"i32">, magnitude: Vector)
   );
 }
 
-/** (sin(x) / x - 1) / x^2 in powers of x^2, minimax on |x| <= pi / 2 for the relative error of sin (2^-34.4). */
-const halfTurnCoefficients = [
-  -0.16666666639, 0.0083333314242, -0.00019840890487, 2.7525872074e-6, -2.3889464101e-8,
-];
-
-/**
- * By half turns: x = n pi + r, or (n + 1/2) pi + r for the cosine, with |r| <= pi / 2; then the sine of r is the result or
- * its negative. That takes one polynomial, where quarter turns take two and a choice between them.
- */
 function sineOrCosine(f: FunctionBuilder, scratch: Local<"i32">, cosine: boolean): VectorFunction {
   const { sign } = sharedConstants(f);
-  const reduce = rangeReduction(f, scratch, cosine ? "odd" : "even");
-  const p = polynomial(f, halfTurnCoefficients);
+  const unit = f.let(i32x4.const(1));
+  const reduce = rangeReduction(f, scratch);
+  const near = sineAndCosine(f);
   return (argument) => {
     const x = f.let(argument);
-    const { angle, turns } = reduce(f.let(f32x4.abs(x)));
-    const z = f.let(f32x4.mul(angle, angle));
-    const sine = f.multiplyAdd(f32x4.mul(angle, z), p(z), angle);
-    // sin(r + n pi) is sin(r) for even n, cos(r + (n + 1/2) pi) for odd n; sin(-x) = -sin x, cos(-x) = cos x.
-    const turned = v128.xor(sine, i32x4.shl(turns, 31));
-    return f.let(v128.xor(turned, cosine ? sign : v128.and(x, sign)));
+    const { angle, quadrant } = reduce(f.let(f32x4.abs(x)));
+    // cos x = sin(x + pi / 2)
+    const turned = f.let(cosine ? i32x4.add(quadrant, unit) : quadrant);
+    const { sine: sin, cosine: cos } = near(angle);
+    const isOdd = i32x4.eq(v128.and(turned, unit), unit);
+    const flipped = v128.and(i32x4.shl(turned, 30), sign);
+    // sin(-x) = -sin x; cos(-x) = cos x
+    const negated = cosine ? flipped : v128.xor(flipped, v128.and(x, sign));
+    return f.let(v128.xor(f.choose(cos, sin, isOdd), negated));
   };
 }
 
 /** sin x / cos x, or -cos x / sin x after an odd number of quarter turns. */
 export function tangent(f: FunctionBuilder, scratch: Local<"i32">): VectorFunction {
   const { sign } = sharedConstants(f);
-  const reduce = rangeReduction(f, scratch, "any");
+  const reduce = rangeReduction(f, scratch);
   const near = sineAndCosine(f);
   return (argument) => {
     const x = f.let(argument);
-    const { angle, turns } = reduce(f.let(f32x4.abs(x)));
+    const { angle, quadrant } = reduce(f.let(f32x4.abs(x)));
     const parts = near(angle);
     const [sin, cos] = [f.let(parts.sine), f.let(parts.cosine)];
-    const odd = f.let(i32x4.shl(turns, 31));
+    const odd = f.let(i32x4.shl(quadrant, 31));
     const isOdd = f.let(i32x4.shrS(odd, 31));
     const ratio = f32x4.div(f.choose(cos, sin, isOdd), f.choose(sin, cos, isOdd));
     return f.let(v128.xor(ratio, v128.xor(odd, v128.and(x, sign))));
