@@ -123,27 +123,21 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         }
     });
 
+  /** What problems of one row in f32 share: no zero points, and nothing after the product. */
+  const plainRow = {
+    ...({ dtype: "f32", scaleType: "f32", m: 1, beta: 0 } as const),
+    ...{ zeroPoints: undefined, bias: undefined, activation: undefined },
+  };
+
   /** One row of A in f32 times some rows of B without zero points, in exact scales. */
   function oneRow(bits: 4 | 8, block: 32 | 64 | 128, a: Float32Array, b: Uint8Array, scales: Float32Array) {
     const [k, blocks] = [a.length, Math.ceil(a.length / block)];
     const n = scales.length / blocks;
     const c = bench.alloc(4 * n);
     const problem: QuantizedGemmProblem<CpuMemory> = {
-      ...{
-        dtype: "f32",
-        scaleType: "f32",
-        bits,
-        block,
-        m: 1,
-        n,
-        k,
-        blocks,
-        beta: 0,
-        activation: undefined,
-        c,
-      },
+      ...plainRow,
+      ...{ bits, block, n, k, blocks, c },
       ...{ a: bench.upload(a), b: bench.upload(b), scales: bench.upload(scales) },
-      ...{ zeroPoints: undefined, bias: undefined },
     };
     bench.run(quantizedGemm.plan(problem, bench.context));
     return bench.float32(c);
@@ -217,19 +211,9 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         const own = Math.ceil(bytes / 64) * 64;
         bench.alloc(bench.memory.buffer.byteLength - used - own - 2 * readSlackBytes);
         const problem: QuantizedGemmProblem<CpuMemory> = {
-          ...{
-            dtype: "f32",
-            scaleType: "f32",
-            bits,
-            block,
-            m: 1,
-            n,
-            k,
-            blocks,
-            beta: 0,
-            activation: undefined,
-          },
-          ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c!, bias: undefined, zeroPoints: undefined },
+          ...plainRow,
+          ...{ bits, block, n, k, blocks },
+          ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c! },
         };
         const context = { ...bench.context, workspace: () => address(split) };
         expect(() => bench.run(quantizedGemm.plan(problem, context)), `${n}, ${bits} bits`).not.to.throw();
