@@ -90,6 +90,7 @@ export function openSession(
       return pipelines.compiled(pipeline);
     },
     onRelease: () => readback.advance(),
+    together: (calls) => guard.together(calls),
   });
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {

@@ -29,6 +29,8 @@ export interface QueueOptions {
   compiled?(operation: string, pipeline: Pipeline): GPUComputePipeline;
   /** All commands that were held back have been submitted. */
   onRelease?(): void;
+  /** Makes the calls of a submit. Default: just so. */
+  together?(calls: () => void): void;
   readonly limits?: BatchLimits;
   /** Milliseconds since some moment. Default: performance.now. */
   readonly now?: () => number;
@@ -72,6 +74,8 @@ export class CommandQueue {
   /** Passed as a list with its one entry replaced, which costs less than a new list or a typed array. */
   readonly #offsets: [number] = [0];
   #batch = 1;
+  /** The time at the last look at the clock, which costs a tenth of a dispatch. */
+  #latest = 0;
   #flushScheduled = false;
   #hold: Hold | undefined;
   #mayHold = true;
@@ -135,7 +139,8 @@ export class CommandQueue {
   reserve(work: number, pipeline: Pipeline): void {
     if (this.#hold !== undefined) return;
     const isMissing = pipeline.pipeline === undefined && this.#encoder !== undefined;
-    if (isMissing || this.#policy.isDue(work, this.#now())) this.flush();
+    if (!this.#policy.isEmpty) this.#latest = this.#now();
+    if (isMissing || this.#policy.isDue(work, this.#latest)) this.flush();
   }
 
   /** Records a dispatch with the parameters that `parameters` holds. */
@@ -154,7 +159,9 @@ export class CommandQueue {
       return;
     }
     this.#encode(operation, pipeline, buffers, this.parameters, x, y, z);
-    if (this.#policy.add(work, this.#now())) this.flush();
+    // `reserve` has just looked at the clock, unless this is the first.
+    if (this.#policy.isEmpty) this.#latest = this.#now();
+    if (this.#policy.add(work, this.#latest)) this.flush();
   }
 
   /** Records dispatches that were prepared before. */
@@ -163,7 +170,6 @@ export class CommandQueue {
     const first = this.#batch;
     let now = this.#now();
     for (let i = 0; i < commands.length; i++) {
-      // A look at the clock costs a tenth of a dispatch.
       if (i % CLOCK_INTERVAL === 0) now = this.#now();
       const { operation, pipeline, group, parameters, x, y, z, work } = commands[i]!;
       if (this.#mustHold(operation, pipeline)) {
@@ -292,9 +298,13 @@ export class CommandQueue {
     if (encoder === undefined) return;
     this.#endPass();
     this.#observer?.beforeSubmit(encoder);
-    this.#ring.upload();
-    this.#reset();
-    this.#device.queue.submit([encoder.finish()]);
+    const calls = (): void => {
+      this.#ring.upload();
+      this.#reset();
+      this.#device.queue.submit([encoder.finish()]);
+    };
+    if (this.#options.together === undefined) calls();
+    else this.#options.together(calls);
     if (this.#hold === undefined) this.#batch++;
     this.#policy.submitted(this.#now());
     this.#observer?.afterSubmit();

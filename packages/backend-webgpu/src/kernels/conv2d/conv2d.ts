@@ -81,7 +81,9 @@ function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
     alignedInput: problem.input.byteOffset % quad === 0,
     alignedFilter: problem.filter.byteOffset % quad === 0,
     vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
-    ...(!channelsLast && mayTransform(problem, features) ? { transformable: { height: outHeight, width: outWidth } } : {}),
+    ...(!channelsLast && mayTransform(problem, features)
+      ? { transformable: { height: outHeight, width: outWidth } }
+      : {}),
     ...(channelsLast ? { channelsLast } : {}),
   };
 }
