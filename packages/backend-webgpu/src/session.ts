@@ -94,7 +94,7 @@ export function openSession(
   });
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {
-    parameterLayout: queue.parameterLayout,
+    parameterBuffer: queue.parameterBuffer,
     ...dialect,
     windowBytes: windowBytes(opened.features),
     mayWait: () => queue.mayHold && (holding.onSoftware || !opened.description.software),

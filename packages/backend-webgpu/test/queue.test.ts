@@ -50,7 +50,7 @@ class Stream {
       ...(limits === undefined ? {} : { limits }),
     });
     const pipelines = new PipelineCache(device, {
-      parameterLayout: this.queue.parameterLayout,
+      parameterBuffer: this.queue.parameterBuffer,
       immediateBytes: immediates,
       packsExactly: false,
       windowBytes: windowBytes(features),
@@ -132,8 +132,8 @@ describe("webgpu command stream", () => {
       queue.flush();
       const calls = fake.taken("setBindGroup", "setImmediates", "dispatch", "upload", "submit");
       const offsets = calls
-        .filter(([name, index]) => name === "setBindGroup" && index === 1)
-        .flatMap((call) => call[2] as number[]);
+        .filter((call) => call[0] === "setBindGroup" && call.length === 4)
+        .flatMap((call) => call[3] as number[]);
       const uploaded = calls.find(([name]) => name === "upload")!.slice(1) as number[];
       // Blocks begin at multiples of 256 bytes; in that of a table, the row follows two offsets and padding.
       const rows = offsets.slice(-2).map((offset) => uploaded[offset / 4 + 4]);
