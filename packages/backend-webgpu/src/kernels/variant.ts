@@ -126,6 +126,11 @@ export function observeChoices(features: DeviceFeatures, listener: ChoiceListene
   listeners.set(features, listener);
 }
 
+/** Whether somebody hears of the choices made for a device. */
+export function isObserved(features: DeviceFeatures): boolean {
+  return listeners.has(features);
+}
+
 function motiveOf<Shape>(
   chosen: Variant<Shape>,
   shape: Shape,
