@@ -32,6 +32,8 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
     assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    assert.equal(gemmName(product(16, 512, 512, { vectorB: true })), "thin_b_places_8x16");
+    assert.equal(gemmName(product(16, 512, 1024, { vectorB: true })), "thin_b_places_32x4", "in parts");
     for (const [m, n, k, batch, expected] of [
       [64, 64, 64, 792, "tiled_64x64x8_16x8"],
       [33, 64, 128, 792, "tiled_64x64x8_16x8"],

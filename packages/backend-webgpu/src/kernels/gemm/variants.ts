@@ -14,12 +14,12 @@ import {
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type MatrixTile, matrixBytes, matrixThreads, matrixTileName } from "./matrix-tile.js";
-import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
+import { isQuickest, SHORTEST_PART, SHORTEST_SUM, type TilePace, tileCount } from "./rounds.js";
 import { type RowTile, rowBytes, rowName } from "./row.wgsl.js";
 import type { GemmShape } from "./shape.js";
 import { SHORTEST, splitBytes } from "./split/split-tile.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
-import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
+import { THIN_BYTES, type ThinTile, type ThinVectors, thinSpan } from "./thin.wgsl.js";
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {
@@ -151,8 +151,23 @@ function isManySmall({ m, n, batch }: GemmShape): boolean {
   return batch >= 6 * MULTIPROCESSORS && Math.min(m, n) > 8 && Math.max(m, n) <= small.rows;
 }
 
+/** Few columns, and sums that are too short to be divided: more invocations share each. */
+function isShortSum({ n, k, batch, vectorB }: GemmShape): boolean {
+  const span = thinSpan(manyColumns, { contiguousDepth: false, vector: vectorB });
+  return k < SHORTEST_SUM && Math.ceil(n / span) * batch <= MULTIPROCESSORS / 8;
+}
+
+/** Up to sixteen rows, by rows of B. */
+const manyColumns: ThinTile = { span: 32, lanes: 4, places: 4 };
+
 /** For at most `most` vectors. */
-function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile: ThinTile): ThinVariant {
+function thin(
+  wide: "a" | "b",
+  contiguousDepth: boolean,
+  most: ThinVectors,
+  tile: ThinTile,
+  suits: (shape: GemmShape) => boolean = () => true,
+): ThinVariant {
   const invocations = tile.span * tile.lanes;
   return {
     kind: "thin",
@@ -170,7 +185,8 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
         (wide === "b" ? shape.transB : !shape.transA) === contiguousDepth
       );
     },
-    prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape),
+    prefers: (shape) =>
+      (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape) && suits(shape),
   };
 }
 
@@ -339,7 +355,8 @@ export const gemmVariants: readonly GemmVariant[] = [
   row({ columns: 4, threads: 256 }),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
-  thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
+  thin("b", false, 16, { span: 8, lanes: 16, places: 4 }, isShortSum),
+  thin("b", false, 16, manyColumns),
   thin("b", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("a", true, 16, { span: 8, lanes: 16, places: 4 }),
