@@ -36,6 +36,10 @@ export class ParameterRing {
   readonly #words: Uint32Array<ArrayBuffer>;
   /** Words taken by the blocks of this batch. */
   #taken = 0;
+  /** Words from the first one on that the buffer has as they were before this batch. */
+  #uploaded = 0;
+  /** Whether this batch has others in their place. */
+  #hasChanged = false;
   /** The latest block: its first word, and how many words it has. */
   #latest = 0;
   #latestWords = 0;
@@ -62,21 +66,31 @@ export class ParameterRing {
   keep(words: Uint32Array, count: number): number {
     if (this.#repeats(words, count)) return 4 * this.#latest;
     const first = this.#taken;
-    for (let i = 0; i < count; i++) this.#words[first + i] = words[i]!;
+    for (let i = 0; i < count; i++) {
+      if (this.#words[first + i] === words[i]) continue;
+      this.#words[first + i] = words[i]!;
+      this.#hasChanged = true;
+    }
     this.#latest = first;
     this.#latestWords = count;
     this.#taken = Math.ceil((first + count) / this.#alignmentWords) * this.#alignmentWords;
     return 4 * first;
   }
 
-  /** To be called before the batch is submitted. */
+  /** To be called before the batch is submitted. Programs that repeat themselves have the same blocks again. */
   upload(): void {
-    if (this.#taken > 0) this.#queue.writeBuffer(this.buffer, 0, this.#words, 0, this.#taken);
+    if (this.#hasChanged || this.#taken > this.#uploaded) {
+      this.#queue.writeBuffer(this.buffer, 0, this.#words, 0, this.#taken);
+      this.#uploaded = Math.max(this.#uploaded, this.#taken);
+      this.#hasChanged = false;
+    }
     this.clear();
   }
 
   /** Forgets the blocks of this batch. */
   clear(): void {
+    if (this.#hasChanged) this.#uploaded = 0;
+    this.#hasChanged = false;
     this.#taken = 0;
     this.#latestWords = 0;
   }
