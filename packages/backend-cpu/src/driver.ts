@@ -29,8 +29,6 @@ import type { CpuOperations } from "./kernels/set.js";
 import type { BlasLibrary } from "./native/blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
-import { CommandList } from "./queue/list.js";
-import { controlBytes } from "./queue/protocol.js";
 import type { Queue } from "./queue/queue.js";
 import { Workspaces } from "./workspaces.js";
 
@@ -179,7 +177,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { features, threads, blas, device: plannedDevice } = planDevice(this.#options);
     const { parts } = this.#options;
     const shared = threads > 0;
-    const control = shared ? controlBytes : inlineControlBytes;
+    const threadedQueue = shared ? await parts.threadedQueue() : undefined;
+    const control = threadedQueue?.controlBytes ?? inlineControlBytes;
     const { library, settled } = this.#kernels(shared, features, blas);
     const scratchBytes = Math.ceil(library.largestScratch / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
@@ -189,18 +188,11 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const meanwhile = async () => void (await settled());
-    const queue = shared
-      ? await (await parts.threadedQueue()).open({
-          ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
-        })
-      : new InlineQueue(
-          library,
-          memory,
-          heap,
-          scratch[0]!,
-          events,
-          parts.native?.nativeKernels(blas, memory),
-        );
+    const queue =
+      (await threadedQueue?.open({
+        ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
+      })) ??
+      new InlineQueue(library, memory, heap, scratch[0]!, events, parts.native?.nativeKernels(blas, memory));
     const { variants, details: chosen } = await settled();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
@@ -213,6 +205,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     // One object for all plans, because every call asks for it.
     const context = {
       features,
+      nativeProducts: parts.native?.products,
       variants,
       workers: queue.workers,
       transformedConvolutions: this.#options.transformedConvolutions,
@@ -342,8 +335,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   record(): DriverRecording {
     const device = this.#open();
-    const { queue, heap, library } = device;
-    const list = new CommandList(queue, heap, library);
+    const { queue, heap } = device;
+    const list = queue.newList();
     const workspaces = new Workspaces(heap);
     return {
       plan(place, enqueue) {

@@ -1,6 +1,5 @@
 import { assert } from "chai";
-import { blasBlocking, blasChunk, blasComputes } from "#src/kernels/gemm/blas.js";
-import { usesBlas } from "#src/kernels/gemm/gemm.js";
+import { blasBlocking, blasChunk, blasComputes, usesBlas } from "#src/kernels/gemm/blas.js";
 import { blasUse, fittingGemmVariants } from "#src/kernels/gemm/variants.js";
 
 const withBlas = { relaxedSimd: true, blas: true };
