@@ -1,7 +1,6 @@
 import {
   type BackendDriver,
   BackendError,
-  type DeviceDescription,
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
@@ -12,7 +11,7 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures, processorName } from "./features.js";
+import { featuresInUse, planDevice } from "./device-plan.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { KernelInstances } from "./kernels/instance.js";
 import {
@@ -79,55 +78,6 @@ interface Device {
 interface Captured {
   readonly launches: Launch[];
   readonly workspaces: Workspaces;
-}
-
-/** The setup of the device, as far as it is known without opening it. */
-export interface DevicePlan {
-  readonly features: Features;
-  readonly threads: number;
-  readonly blas: BlasLibrary | undefined;
-  readonly device: DeviceDescription;
-}
-
-function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
-  const engine = detectFeatures();
-  const { fewRegisters = false } = engine;
-  return { relaxedSimd: engine.relaxedSimd && relaxedSimd !== false, fewRegisters };
-}
-
-/** Chooses features and threads. Throws `UNSUPPORTED` if there is no device. */
-export function planDevice(options: ResolvedOptions): DevicePlan {
-  const engine = detectFeatures();
-  const missing = (what: string) => new BackendError("UNSUPPORTED", `cpu: ${what}`, { operation: "init" });
-  if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
-  if (options.relaxedSimd === true && !engine.relaxedSimd)
-    throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const blas = options.parts.native?.findBlas(options.blas) ?? {};
-  const features = { ...featuresInUse(options), blas: blas.found !== undefined };
-  const expected = [...options.parts.set.variants].map(([operation, variants]) =>
-    variants.expect(features, options.variants[operation], blas),
-  );
-  const threads = engine.whyNotShared === undefined ? options.threads : 0;
-  const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = processorName();
-  return {
-    features,
-    threads,
-    blas: expected.some(({ usesBlas }) => usesBlas) ? blas.found?.library : undefined,
-    device: {
-      kind: "cpu",
-      name: `WebAssembly SIMD, ${where}`,
-      software: false,
-      details: {
-        ...(model ? { processor: model } : {}),
-        threads: String(threads),
-        ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
-        relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
-        ...Object.assign({}, ...expected.map(({ details }) => details)),
-        ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
-      },
-    },
-  };
 }
 
 /** The variants in use, by operation, and what there is to say about them. */
