@@ -13,6 +13,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { firstOfRow, placeInRow } from "../rows/index.js";
 
 /*
  * An invocation keeps the best element that it has read and its place. Where invocations meet, elements are keys:
@@ -74,7 +75,7 @@ export function argReduceProgram(tile: ArgReduceTile): Program<"data" | "output"
   const type = { value: vectorOf(value, vector), words: vectorOf("u32", vector) };
   const isFloat = value === "f32";
   const count = UNROLL[vector];
-  const place = (index: string) => `first + (${index}) * parameters.inner`;
+  const place = (index: string) => placeInRow(along, index);
   const take = (x: string, index: string) =>
     `take(${x}, ${type.words}(${index}), &best, &place${isFloat ? ", &seen" : ""});`;
   return program({
@@ -273,7 +274,7 @@ fn main(${linearBuiltins}) {
   let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
   let start = segment * parameters.segment_length;
   let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
-  let first = (row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner;
+  let first = ${firstOfRow[along]};
   let best = best_of(slot, reducer, ${search});
   if (reducer == 0u && row < parameters.rows && start < parameters.length) {
     write(segment * parameters.rows + row, best);
