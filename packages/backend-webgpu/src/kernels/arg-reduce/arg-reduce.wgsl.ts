@@ -116,10 +116,21 @@ fn key_of(value: ${type.value}) -> ${type.words} {
 fn search(first: u32, start: u32, end: u32, reducer: u32) -> Pair {
   let own = start + reducer;
   if (own >= end) { return NOTHING; }
-  var best = load(${place("own")});
+  var best: ${type.value};
   var place = ${type.words}(own);
-  ${isFloat ? `var seen = ${type.words}(0u);` : ""}
-  var next = own;
+  ${isFloat ? `var seen: ${type.words};` : ""}
+  var next = own + LANES;
+  if (own + ${count - 1}u * LANES < end) {
+    // As in the loop below, which has nothing left to do for short rows.
+${lines(count, (i) => `    let value_${i} = load(${place(`own + ${i}u * LANES`)});`)}
+    best = value_0;
+    ${isFloat ? "seen = magnitude(best);" : ""}
+${lines(count - 1, (i) => `    ${take(`value_${i + 1}`, `own + ${i + 1}u * LANES`)}`)}
+    next = own + ${count}u * LANES;
+  } else {
+    best = load(${place("own")});
+    ${isFloat ? "seen = magnitude(best);" : ""}
+  }
   for (; next + ${count - 1}u * LANES < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.
 ${lines(count, (i) => `    let value_${i} = load(${place(`next + ${i}u * LANES`)});`)}
