@@ -17,23 +17,18 @@ export interface KeptChoice {
   latest: { readonly form: ResultForm; readonly program: Program } | undefined;
 }
 
-/** A power of two. Shapes that share a slot drive each other out. */
-const SLOTS = 256;
-
-const keptOn = new WeakMap<DeviceFeatures, (KeptChoice | undefined)[]>();
+/** By the slot of the shape: those that share one drive each other out. */
+const keptOn = new WeakMap<DeviceFeatures, KeptChoice[]>();
 
 /** The choice for a shape; as `selectGemm`. */
 export function choiceFor(shape: AlignedShape, features: DeviceFeatures, forced?: string): KeptChoice {
   // What was tuned may be tuned again, and observers hear of every choice.
   if (features.tuned !== undefined || isObserved(features)) return choose(shape, features, forced);
-  let slots = keptOn.get(features);
-  if (slots === undefined) {
-    slots = new Array<KeptChoice | undefined>(SLOTS).fill(undefined);
-    keptOn.set(features, slots);
-  }
+  const slots = keptOn.get(features) ?? new Array<KeptChoice>(256);
+  keptOn.set(features, slots);
   const slot = slotOf(shape);
   const kept = slots[slot];
-  if (kept !== undefined && kept.forced === forced && isSame(kept.shape, shape)) return kept;
+  if (kept !== undefined && kept.forced === forced && holds(kept.shape, shape)) return kept;
   const made = choose(shape, features, forced);
   slots[slot] = made;
   return made;
@@ -43,46 +38,23 @@ function choose(shape: AlignedShape, features: DeviceFeatures, forced: string | 
   return { shape, forced, choice: selectGemm(shape, features, forced), latest: undefined };
 }
 
-/** From the highest bits of products with odd numbers, which depend on all bits. */
+/** The eight highest bits of products with odd numbers, which depend on all bits. */
 function slotOf({ m, n, k }: AlignedShape): number {
-  const mixed = Math.imul(m, 0x9e3779b1) ^ Math.imul(n, 0x85ebca6b) ^ Math.imul(k, 0xc2b2ae35);
-  return mixed >>> (32 - Math.log2(SLOTS));
+  return (Math.imul(m, 0x9e3779b1) ^ Math.imul(n, 0x85ebca6b) ^ Math.imul(k, 0xc2b2ae35)) >>> 24;
 }
 
-function isSame(a: AlignedShape, b: AlignedShape): boolean {
-  return (
-    a.m === b.m &&
-    a.n === b.n &&
-    a.k === b.k &&
-    a.batch === b.batch &&
-    a.dtype === b.dtype &&
-    a.transA === b.transA &&
-    a.transB === b.transB &&
-    a.vectorA === b.vectorA &&
-    a.vectorB === b.vectorB &&
-    a.vectorC === b.vectorC &&
-    a.eightsA === b.eightsA &&
-    a.eightsB === b.eightsB &&
-    a.wholeEights === b.wholeEights
-  );
+/** Whether `b` has all that `a` has. */
+function holds<Facts extends object>(b: Facts, a: Facts): boolean {
+  for (const name in a) if (a[name] !== b[name]) return false;
+  return true;
 }
 
 /** The program for results of this form; `make` makes it from shape, choice and form alone. */
 export function programFor(kept: KeptChoice, form: ResultForm, make: () => Program): Program {
   const { latest } = kept;
-  if (latest !== undefined && isSameForm(latest.form, form)) return latest.program;
+  // What a form lacks is undefined in the other.
+  if (latest !== undefined && holds(form, latest.form) && holds(latest.form, form)) return latest.program;
   const program = make();
   kept.latest = { form, program };
   return program;
-}
-
-/** Of forms of whole results: nothing else differs between them. */
-function isSameForm(a: ResultForm, b: ResultForm): boolean {
-  return (
-    a.dtype === b.dtype &&
-    a.target === b.target &&
-    a.readsC === b.readsC &&
-    a.bias === b.bias &&
-    a.activation === b.activation
-  );
 }
