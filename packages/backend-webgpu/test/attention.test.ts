@@ -12,6 +12,7 @@ import { assert } from "chai";
 import { create } from "webgpu";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { defaultLimits } from "#src/device/tiers.js";
+import { countKeys } from "#src/kernels/attention/attended.wgsl.js";
 import { attentionShape, enqueueAttention, runChoice } from "#src/kernels/attention/attention.js";
 import { attentionProgram } from "#src/kernels/attention/attention.wgsl.js";
 import { decodeProgram } from "#src/kernels/attention/decode.wgsl.js";
@@ -413,7 +414,7 @@ describe("webgpu attention", () => {
 
   /** With kernels for matrix units, on a device without them. */
   const emulatedRun =
-    (tile: AttentionMatrixTile, partKeys: number): Run =>
+    (tile: AttentionMatrixTile, partKeys: number, counts = false): Run =>
     (context, problem) => {
       const shape = attentionShape(problem);
       const groups = Math.ceil(shape.rows / tile.queries) * shape.matrices;
@@ -425,7 +426,7 @@ describe("webgpu attention", () => {
         },
         problem,
         shape,
-        { kind: "matrices", variant, columns: 32, groups, partKeys },
+        { kind: "matrices", variant, columns: 32, groups, partKeys, counts },
       );
     };
 
@@ -487,6 +488,93 @@ describe("webgpu attention", () => {
     }
   });
 
+  it("on matrix units, emulated, has rough weights where a mask leaves many keys, and fine ones elsewhere", async () => {
+    // A quarter of the first 32 queries, and none of the others, is left less than 1024 keys; some are left none.
+    const shape: Case = {
+      queryLength: 40,
+      keyLength: 1600,
+      visible: 1300,
+      headSize: 16,
+      heads: 2,
+      mask: "f16",
+    };
+    const bytes = 2 * 40 * 16;
+    const results = [false, true].map(() => device().place(new Float32Array(2 * 40 * 16), "f16"));
+    const both: Run = (context, problem) => {
+      for (const [i, result] of results.entries()) {
+        emulatedRun(inTeams, 1600, i === 1)(context, problem);
+        context.copy(result, problem.out);
+      }
+    };
+    await check(device(), { ...shape, dtype: "f16", offset: 8 }, undefined, undefined, both);
+    const [fine, counted] = await Promise.all(results.map((result) => device().bytes(result)));
+    for (const head of [0, bytes]) {
+      const rows = (of: Uint8Array, first: number, end: number) =>
+        of.slice(head + 32 * first, head + 32 * end);
+      assert.deepEqual(rows(counted!, 0, 32), rows(fine!, 0, 32));
+      assert.notDeepEqual(rows(counted!, 32, 40), rows(fine!, 32, 40));
+    }
+    device().free(...results);
+  });
+
+  it("counts the keys that masks leave to what queries see", async () => {
+    const sizes = { batch: 2, heads: 3, kvHeads: 3, queryLength: 3, keyLength: 1107, headSize: 8 };
+    const { batch, heads, queryLength, keyLength } = sizes;
+    const pitch = 1120;
+    for (const [dtype, repeated, visible, oldest] of [
+      ["f32", [false, true, false], 1104, undefined],
+      ["f16", [true, false, true], 1106, undefined],
+      ["u8", [false, false, true], 1090, 20],
+      ["f16", [true, true, false], 1106, 82],
+    ] as const) {
+      const extents = [batch, heads, queryLength].map((extent, axis) => (repeated[axis] ? 1 : extent));
+      const rows = extents.reduce((a, b) => a * b);
+      // Rows that are left all keys, none, some above and below the threshold, and some of which most hardly count.
+      const elements = Float32Array.from({ length: rows * pitch }, (_, at) => {
+        const [row, key] = [Math.floor(at / pitch), at % pitch];
+        const hidden = [0, 60, keyLength, 82, 83][row % 5]!;
+        const [none, some] = dtype === "u8" ? [0, 1] : [Number.NEGATIVE_INFINITY, row % 5 === 1 ? 3 : -3];
+        if ((key * 7) % keyLength < hidden) return none;
+        return dtype !== "u8" && row % 5 === 1 && key % 2 === 0 ? -1.5 : some;
+      });
+      const strides = [extents[1]! * extents[2]! * pitch, extents[2]! * pitch, pitch].map((stride, axis) =>
+        extents[axis] === 1 ? 0 : stride,
+      );
+      const region = device().place(elements, dtype, 16);
+      const mask = { dtype, region, strides: [...strides, 1] as unknown as MaskAxes };
+      const queries = visible >= keyLength - 1 && oldest === undefined ? extents[2]! : queryLength;
+      const counted = extents[0]! * extents[1]! * queries;
+      const expected = Array.from({ length: counted }, (_, index): Expected => {
+        const query = index % queries;
+        const row = Math.floor(index / queries) * extents[2]! + (extents[2] === 1 ? 0 : query);
+        const [first, end] = [Math.max(0, query + (oldest ?? 0)), Math.min(query + visible + 1, keyLength)];
+        const own = elements.subarray(row * pitch + first, row * pitch + end);
+        const added = dtype === "u8" ? own.map((x) => (x === 0 ? Number.NEGATIVE_INFINITY : 0)) : own;
+        const largest = Math.max(...added);
+        const kept = added.filter((x) => x !== Number.NEGATIVE_INFINITY && x >= largest - 4).length;
+        // A word of 1 is the smallest number of all.
+        return { index, value: kept >= 1024 || kept === 0 ? 2 ** -149 : 0, tolerance: 0 };
+      });
+      assert.includeMembers([...new Set(expected.map(({ value }) => value))], [0, 2 ** -149]);
+      const attended = device().place(new Float32Array(counted).fill(7), "f32", 4);
+      await device().check(attended, "f32", expected, `${dtype} ${repeated}`, () =>
+        device().run((context) => {
+          const { strides: own } = countKeys({ ...context, scratch: () => attended }, {
+            ...sizes,
+            dtype: "f16",
+            mask,
+            visible,
+            oldest,
+          } as unknown as AttentionProblem<DeviceMemory>);
+          const ownExtents = [extents[0]!, extents[1]!, queries];
+          const steps = [ownExtents[1]! * queries, queries, 1];
+          assert.deepEqual(own, steps.map((step, axis) => (ownExtents[axis] === 1 ? 0 : step)) as never);
+        }),
+      );
+      device().free(region, attended);
+    }
+  });
+
   it("on matrix units and by shuffles has valid texts", async () => {
     const adapter = (await nullDawn.requestAdapter())!;
     const gpu = await adapter.requestDevice({
@@ -523,7 +611,8 @@ describe("webgpu attention", () => {
                 for (const hiding of hidings)
                   texts.push(attentionMatrixProgram(tile, { ...form, hiding, apart: results === "halves" }));
               if (whole && weights === "mixed" && results === "halves")
-                texts.push(attentionMatrixProgram(tile, { ...form, hiding: hidings.at(-1) }));
+                for (const hiding of hidings)
+                  texts.push(attentionMatrixProgram(tile, { ...form, hiding, logs: true }));
             }
     for (const { name, source } of texts) {
       const { messages } = await gpu.createShaderModule({ code: source }).getCompilationInfo();

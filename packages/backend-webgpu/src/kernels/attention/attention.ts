@@ -11,6 +11,7 @@ import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
 import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
+import { type Attended, attendedValues, countKeys, countsKeys } from "./attended.wgsl.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
@@ -180,7 +181,11 @@ function enqueue(
   const isWhole = choice.kind === "decode" && parts === 1 && logSumExp === undefined;
   const isSplit = (hasFewRows && !isWhole) || parts > 1;
   const hiding = hidingOf(problem);
-  const program = programFor(problem, choice, vector, isSplit, hiding);
+  const attended =
+    choice.kind === "matrices" && (choice.counts ?? countsKeys(problem))
+      ? countKeys(context, problem)
+      : undefined;
+  const program = programFor(problem, choice, vector, isSplit, hiding, attended !== undefined);
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
     : parts * choice.groups;
@@ -190,8 +195,8 @@ function enqueue(
       ? context.dispatch(program, bindings, parameters, groups)
       : context.dispatch(
           program,
-          maskedBy(problem, bindings),
-          { ...parameters, ...hidingValues(problem), ...placeValues(problem) },
+          maskedBy(problem, attended, bindings),
+          { ...parameters, ...hidingValues(problem), ...placeValues(problem), ...attendedValues(attended) },
           groups,
         );
   if (!isSplit) {
@@ -215,12 +220,15 @@ function enqueue(
   );
 }
 
-/** With the mask, if there is one. */
+/** With the mask, if there is one, and what is known of its rows. */
 function maskedBy(
   { mask }: Problem,
+  attended: Attended | undefined,
   bindings: Readonly<Record<string, BufferRegion>>,
 ): Readonly<Record<string, BufferRegion>> {
-  return mask === undefined ? bindings : { ...bindings, mask: mask.region };
+  if (mask === undefined) return bindings;
+  const masked = { ...bindings, mask: mask.region };
+  return attended === undefined ? masked : { ...masked, attended: attended.region };
 }
 
 function programFor(
@@ -229,6 +237,7 @@ function programFor(
   vector: boolean,
   isSplit: boolean,
   hiding: Hiding | undefined,
+  isCounted: boolean,
 ): Program {
   if (choice.kind === "thin" || choice.kind === "decode") {
     const form = { dtype, columns: columnsFor(headSize), hiding };
@@ -247,8 +256,8 @@ function programFor(
       ...{ logs, hiding, apart },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  // Nobody knows how many keys a mask leaves a row.
-  if (keyLength < ROUGH_KEYS || hiding?.mask !== undefined) weights = "fine";
+  // How many keys a mask leaves a row is known if they have been counted.
+  if (keyLength < ROUGH_KEYS || (hiding?.mask !== undefined && !isCounted)) weights = "fine";
   else if (visible >= keyLength - 1 && hiding === undefined) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,

@@ -12,6 +12,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
+import { attendedBindings, attendedFunction, attendedParameters } from "./attended.wgsl.js";
 import { hidingName, windowFunctions } from "./hiding.wgsl.js";
 import { logBindings, logFunction, logName } from "./log-sum-exp.wgsl.js";
 import { allKeysText, firstText } from "./matrix-loops.wgsl.js";
@@ -24,6 +25,7 @@ import {
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
+  isCounted,
   ofMember,
   ROW_SHARE,
 } from "./matrix-tile.js";
@@ -126,6 +128,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         k: input("half8"), // matrices x key_pitch x head_size
         v: input("half8"), // matrices x key_pitch x head_size
         ...matrixMaskBindings(hiding),
+        ...attendedBindings(isCounted(form)),
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
         ...logBindings(logs), // matrices x rows
@@ -134,6 +137,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         matrices: "u32",
         ...partParameters(hiding),
         ...placeParameters(apart),
+        ...attendedParameters(isCounted(form)),
       },
       body: wgsl`
 ${workgroupIndex}
@@ -153,7 +157,7 @@ var<workgroup> flags: array<u32, ${tile.subgroups}>;
 fn greatest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 ${halvesFunctions}
-${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding)}${logFunction(logs, "two")}
+${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding)}${attendedFunction(isCounted(form))}${logFunction(logs, "two")}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}
 }

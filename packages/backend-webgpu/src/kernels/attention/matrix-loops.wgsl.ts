@@ -7,6 +7,7 @@ import {
   type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
+  isCounted,
   ofMember,
 } from "./matrix-tile.js";
 
@@ -189,16 +190,25 @@ ${lines(blocks.rows, (i) => lines(blocks.out, (j) => `    out_${i}_${j} = zero;`
 
 /** Whether a row of the workgroup may see few keys. */
 function isFew(hiding: Hiding | undefined): string {
+  if (hiding?.mask !== undefined) return "few";
   const seen = "seen_until(firstQuery, parameters.key_length)";
   const older = hiding?.window ? ` < ${ROUGH_KEYS}u + seen_since(lastQuery)` : ` < ${ROUGH_KEYS}u`;
   return `${seen}${older}`;
+}
+
+/** Whether the mask leaves few keys to a row of the workgroup, which has an invocation for each row. */
+function countedText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
+  if (!isCounted(form)) return "";
+  return `  let anyFew = subgroupAny(!is_attended(matrix, min(rowBase + lane % ROWS, parameters.rows - 1u)));
+${agreedText(tile, "anyFew", "few")}
+`;
 }
 
 /** The loops over all keys. */
 export function allKeysText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const { weights, hiding } = form;
   if (weights !== "mixed") return keysText(tile, form, weights === "fine");
-  return `  if (${isFew(hiding)}) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }`;
+  return `${countedText(tile, form)}  if (${isFew(hiding)}) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }`;
 }
 
 /** Tells all invocations whether something is true in any subgroup. */

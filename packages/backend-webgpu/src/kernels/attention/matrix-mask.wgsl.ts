@@ -103,29 +103,35 @@ export function maskFour(dtype: MaskType, names: readonly string[], q: number): 
   return texts[dtype].four(names, q);
 }
 
-/** What the kernels call. They define UNSEEN. */
-export function matrixMaskFunctions(hiding: Hiding | undefined): string {
-  if (hiding?.mask === undefined) return "";
-  const unit = perUnit[hiding.mask];
-  const { words, hidden, added } = texts[hiding.mask];
+/** What reads a mask of this type. Kernels define UNSEEN. */
+export function maskTextFunctions(dtype: MaskType): string {
+  const { words, hidden, added } = texts[dtype];
   const score = added === undefined ? "score" : `fma(${added}, vec4f(${Math.LOG2E}), score)`;
   return wgsl`
-/// The 16 bytes at which the mask of a row of one key head starts.
-fn mask_row(matrix: u32, row: u32) -> u32 {
-  let group = parameters.rows / parameters.query_length;
-  let head = matrix % parameters.kv_heads * group + row / parameters.query_length;
-  return parameters.mask_offset + (matrix / parameters.kv_heads * parameters.mask_batch +
-    head * parameters.mask_head + row % parameters.query_length * parameters.mask_query) / ${unit}u;
-}
+const MASK_UNIT = ${perUnit[dtype]}u; // elements in 16 bytes
 /// The i-th 16 bytes from a key on, which is a multiple of ${MASK_RUN}, or the last ones.
 fn mask_unit(row_start: u32, key: u32, i: u32, last: u32) -> vec4u {
-  return mask[row_start + min(key / ${unit}u + i, last / ${unit}u)];
+  return mask[row_start + min(key / MASK_UNIT + i, last / MASK_UNIT)];
 }
 /// Which of four keys the mask hides.
 fn hides(words: ${words}) -> vec4<bool> { return ${hidden}; }
 /// Four scores with the mask.
 fn masked(score: vec4f, words: ${words}) -> vec4f {
   return select(${score}, vec4f(UNSEEN), hides(words));
+}
+`;
+}
+
+/** What the kernels call. They define UNSEEN. */
+export function matrixMaskFunctions(hiding: Hiding | undefined): string {
+  if (hiding?.mask === undefined) return "";
+  return wgsl`${maskTextFunctions(hiding.mask)}
+/// The 16 bytes at which the mask of a row of one key head starts.
+fn mask_row(matrix: u32, row: u32) -> u32 {
+  let group = parameters.rows / parameters.query_length;
+  let head = matrix % parameters.kv_heads * group + row / parameters.query_length;
+  return parameters.mask_offset + (matrix / parameters.kv_heads * parameters.mask_batch +
+    head * parameters.mask_head + row % parameters.query_length * parameters.mask_query) / MASK_UNIT;
 }
 `;
 }

@@ -42,6 +42,8 @@ interface MatrixChoice extends Parts {
   readonly variant: MatrixVariant;
   /** Head elements that the kernel is generated for, at least headSize. */
   readonly columns: number;
+  /** Whether the keys that a mask leaves are counted before. Default: if that pays. */
+  readonly counts?: boolean;
 }
 
 /** The choice for one shape. */
