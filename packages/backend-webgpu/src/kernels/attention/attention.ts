@@ -11,7 +11,6 @@ import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
 import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
-import { type Attended, attendedValues, countKeys, countsKeys } from "./attended.wgsl.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
@@ -22,6 +21,7 @@ import { copiedExtents, copiedMaskBytes, copiedPitch, isMaskAligned } from "./ma
 import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { areAligned, followOneAnother, placeValues } from "./places.wgsl.js";
+import { attendedValues, type PreparedMask, prepareMask, preparesMask } from "./prepared-mask.wgsl.js";
 import { type AttentionChoice, selectAttention } from "./select.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
@@ -181,11 +181,11 @@ function enqueue(
   const isWhole = choice.kind === "decode" && parts === 1 && logSumExp === undefined;
   const isSplit = (hasFewRows && !isWhole) || parts > 1;
   const hiding = hidingOf(problem);
-  const attended =
-    choice.kind === "matrices" && (choice.counts ?? countsKeys(problem))
-      ? countKeys(context, problem)
+  const prepared =
+    choice.kind === "matrices" && (choice.prepares ?? preparesMask(problem))
+      ? prepareMask(context, problem)
       : undefined;
-  const program = programFor(problem, choice, vector, isSplit, hiding, attended !== undefined);
+  const program = programFor(problem, choice, vector, isSplit, hiding, prepared !== undefined);
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
     : parts * choice.groups;
@@ -195,8 +195,13 @@ function enqueue(
       ? context.dispatch(program, bindings, parameters, groups)
       : context.dispatch(
           program,
-          maskedBy(problem, attended, bindings),
-          { ...parameters, ...hidingValues(problem), ...placeValues(problem), ...attendedValues(attended) },
+          maskedBy(problem, prepared, bindings),
+          {
+            ...parameters,
+            ...hidingValues(prepared === undefined ? problem : { ...problem, mask: prepared.mask }),
+            ...placeValues(problem),
+            ...attendedValues(prepared),
+          },
           groups,
         );
   if (!isSplit) {
@@ -223,12 +228,11 @@ function enqueue(
 /** With the mask, if there is one, and what is known of its rows. */
 function maskedBy(
   { mask }: Problem,
-  attended: Attended | undefined,
+  prepared: PreparedMask | undefined,
   bindings: Readonly<Record<string, BufferRegion>>,
 ): Readonly<Record<string, BufferRegion>> {
-  if (mask === undefined) return bindings;
-  const masked = { ...bindings, mask: mask.region };
-  return attended === undefined ? masked : { ...masked, attended: attended.region };
+  if (prepared !== undefined) return { ...bindings, mask: prepared.mask.region, attended: prepared.attended };
+  return mask === undefined ? bindings : { ...bindings, mask: mask.region };
 }
 
 function programFor(
@@ -237,7 +241,7 @@ function programFor(
   vector: boolean,
   isSplit: boolean,
   hiding: Hiding | undefined,
-  isCounted: boolean,
+  isPrepared: boolean,
 ): Program {
   if (choice.kind === "thin" || choice.kind === "decode") {
     const form = { dtype, columns: columnsFor(headSize), hiding };
@@ -256,8 +260,8 @@ function programFor(
       ...{ logs, hiding, apart },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  // How many keys a mask leaves a row is known if they have been counted.
-  if (keyLength < ROUGH_KEYS || (hiding?.mask !== undefined && !isCounted)) weights = "fine";
+  // How many keys a mask leaves a row is known if a pass before has counted them.
+  if (!isPrepared && (keyLength < ROUGH_KEYS || hiding?.mask !== undefined)) weights = "fine";
   else if (visible >= keyLength - 1 && hiding === undefined) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,
