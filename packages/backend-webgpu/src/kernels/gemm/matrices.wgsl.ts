@@ -15,7 +15,7 @@ import { type MatrixTile, matrixThreads, matrixTileName } from "./matrix-tile.js
 import { type Panels, panelsOf } from "./panels.wgsl.js";
 import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
 
-/** Quads only, with `target` "matrix". */
+/** With `target` "matrix" and without `vectorC`, results of f16 are stored one by one. */
 export interface MatrixForm extends ResultForm {
   readonly transA: boolean;
   readonly transB: boolean;
@@ -68,6 +68,23 @@ function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm):
   let at = area + row * ${pitch}u + place % ${quads}u;
 ${lines(rounds, (i) => `  let values_${i} = bitcast<vec4f>(${panel}[at + ${i * rowsAtOnce * pitch}u]);`)}
 ${lines(rounds, (i) => `  ${stored(`row + ${i * rowsAtOnce}u`, `values_${i}`)}`)}`;
+  // Neighbours have neighbouring columns: two that share a word write a half of it each.
+  const one = (row: string) => `bitcast<f32>(${panel}[area + ${row} * ${pitch}u + place / 4u][place % 4u])`;
+  const storeOne = (row: string, value: string) =>
+    `if (base + ${row} < parameters.m) { store(result, base + ${row}, at, ${value}); }`;
+  const storeEach = `  let base = firstRow + strip / ${across}u * ${SIDE}u;
+  let at = firstColumn + strip % ${across}u * ${columns}u + place;
+${
+  storesInLoops(form)
+    ? `  for (var row = 0u; row < ${SIDE}u; row++) {
+    let value = ${one("row")};
+    if (at < parameters.n) { ${storeOne("row", "value")} }
+  }`
+    : `${lines(SIDE, (row) => `  let value_${row} = ${one(`${row}u`)};`)}
+  if (at < parameters.n) {
+${lines(SIDE, (row) => `    ${storeOne(`${row}u`, `value_${row}`)}`)}
+  }`
+}`;
   // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
@@ -84,8 +101,13 @@ ${lines(down, (i) => lines(across, (strip) => `    case ${i * across + strip}u: 
   }
   workgroupBarrier();
 ${isBiased ? `  let added = ${biasOf(across - 1)};` : ""}
-${storesInLoops(form) ? storeInLoop : storeAtOnce}
+${storesHalves(form) ? storeEach : storesInLoops(form) ? storeInLoop : storeAtOnce}
   }`;
+}
+
+/** Whether results are halves at any place, which are stored one by one. */
+function storesHalves({ dtype, target, vectorC }: ResultForm): boolean {
+  return dtype === "f16" && target === "matrix" && !vectorC;
 }
 
 /** Steps of k within which workgroups begin at different places, and how many places there are. */

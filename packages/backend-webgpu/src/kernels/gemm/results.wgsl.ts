@@ -1,12 +1,22 @@
 import type { FloatType } from "@backplane/core";
-import { floatLayouts, halfQuad, input, output, packQuad, type Storage, wgsl } from "../../program/index.js";
+import {
+  type ElementType,
+  floatLayouts,
+  halfQuad,
+  input,
+  output,
+  packQuad,
+  type Storage,
+  wgsl,
+} from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ResultForm extends Epilogue {
   /**
-   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`. `scratch`: f32
-   * results elsewhere, because f16 is rounded and packed afterwards, or because the sums are parts of the whole.
+   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`, unless the program
+   * enables f16. `scratch`: f32 results elsewhere, because f16 is rounded and packed afterwards, or because the sums are
+   * parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
@@ -18,7 +28,7 @@ export interface ResultForm extends Epilogue {
    * that write nothing but quads. A C that is only read, to be added to scratch, may have any layout.
    */
   readonly vectorC?: boolean;
-  /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
+  /** With the target `matrix`: beta is 0, and the text does not read C. Default: that is found out when it runs. */
   readonly overwritesC?: boolean;
   /**
    * With `vectorC`, for f32: results are the sums as they are, without alpha, C or an epilogue. Compilers for GPUs
@@ -35,34 +45,38 @@ export function resultText(form: ResultForm): { bindings: Record<string, Storage
   if (form.vectorC) return vectorResultText(form);
   const { dtype, readsC, bias, activation } = form;
   const inPlace = form.target === "matrix";
-  const readable = inPlace || readsC;
+  const readable = (inPlace && !form.overwritesC) || readsC;
   const target = inPlace ? "c" : "results";
   const bindings = {
     ...(inPlace
-      ? { c: output("f32") }
+      ? { c: output(storedSingles[dtype].type) }
       : { results: output("f32"), ...(readsC ? { c: input(floatLayouts[dtype].single) } : {}) }),
     ...biasBinding(form),
   };
-  const readC = wgsl`
+  const placeOfC = wgsl`
 fn c_place(matrix: u32, row: u32) -> u32 {
   return parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch;
 }
-fn c_at(place: u32) -> f32 { return ${floatLayouts[dtype].load("c", "place")}; }
+`;
+  const load = inPlace ? storedSingles[dtype].read : floatLayouts[dtype].load("c", "place");
+  const readC = `fn c_at(place: u32) -> f32 { return ${load}; }
 `;
   const place = inPlace
     ? "c_place(matrix, row) + column"
     : "parameters.results_offset + (matrix * parameters.m + row) * parameters.n + column";
+  const written = (at: string, value: string) =>
+    `${target}[${at}] = ${inPlace ? storedSingles[dtype].written(value) : value};`;
   // beta = 0 must not read C: it may hold anything.
   const add = (old: string) =>
     readable ? `\n  if (parameters.beta != 0.0) { value += parameters.beta * ${old}; }` : "";
   return {
     bindings,
-    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${readable ? readC : ""}
+    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${inPlace || readsC ? placeOfC : ""}${readable ? readC : ""}
 fn store(matrix: u32, row: u32, column: u32, sum: f32) {
   var value = parameters.alpha * sum;${add("c_at(c_place(matrix, row) + column)")}${
     bias ? "\n  value += bias_at(column);" : ""
   }
-  ${target}[${place}] = ${activated(activation, "value")};
+  ${written(place, activated(activation, "value"))}
 }
 
 fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
@@ -70,10 +84,10 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   let last = parameters.n - 1u - column;
   var value = parameters.alpha * sums;${add("c_quad(c_place(matrix, row) + column, last)")}${epilogueOfQuad(form)}
   let at = ${place};
-  ${target}[at] = value.x;
-  if (last >= 1u) { ${target}[at + 1u] = value.y; }
-  if (last >= 2u) { ${target}[at + 2u] = value.z; }
-  if (last >= 3u) { ${target}[at + 3u] = value.w; }
+  ${written("at", "value.x")}
+  if (last >= 1u) { ${written("at + 1u", "value.y")} }
+  if (last >= 2u) { ${written("at + 2u", "value.z")} }
+  if (last >= 3u) { ${written("at + 3u", "value.w")} }
 }
 ${readable ? quadOfC : ""}`,
   };
@@ -114,6 +128,25 @@ function packing({ activation }: ResultForm): { functions: string; name: string 
     ? { functions: halfQuad, name: "half_quad" }
     : { functions: packQuad, name: "pack_quad" };
 }
+
+/** Single results in memory, if C is written one by one. */
+interface StoredSingle {
+  readonly type: ElementType;
+  /** WGSL expression: c[place] as an f32. */
+  readonly read: string;
+  /** WGSL expression: an f32 as it is stored. */
+  readonly written: (value: string) => string;
+}
+
+/** Halves keep their bits on the way: f16 is only the type by which one is written without its neighbour. */
+const storedSingles: Readonly<Record<FloatType, StoredSingle>> = {
+  f32: { type: "f32", read: "c[place]", written: (value) => value },
+  f16: {
+    type: "f16",
+    read: "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
+    written: (value) => `bitcast<vec2<f16>>(half_bits(${value})).x`,
+  },
+};
 
 /** Quads of results in memory. */
 interface StoredQuad {
