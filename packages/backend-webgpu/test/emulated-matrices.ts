@@ -65,7 +65,8 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
     )
     .replace(/(\w+) = subgroupMatrixScalarMultiply\(\1, (\w+)\);/g, "$1[0] *= $2; $1[1] *= $2;")
     .replace("c: array<f16>;", "c: array<atomic<u32>>;")
-    .replace(/c\[(.*)\] = bitcast<vec2<f16>>\((half_bits\(.*\))\)\.x;/g, "emulated_put($1, $2);")
+    .replace(/let (low|high) = bitcast<vec2<f16>>\((.*)\);/g, "let $1 = vec2u($2 & 0xffffu, $2 >> 16u);")
+    .replace(/\bc\[(.*)\] = ((low|high)\.[xy]);/g, "emulated_put($1, $2);")
     .replace(
       "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
       "emulated_half(atomicLoad(&c[place >> 1u]), place)",

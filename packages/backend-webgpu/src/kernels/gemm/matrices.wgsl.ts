@@ -13,7 +13,7 @@ import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { type MatrixTile, matrixThreads, matrixTileName } from "./matrix-tile.js";
 import { type Panels, panelsOf } from "./panels.wgsl.js";
-import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
+import { type ResultForm, resultParameters, resultText, storesHalves } from "./results.wgsl.js";
 
 /** With `target` "matrix" and without `vectorC`, results of f16 are stored one by one. */
 export interface MatrixForm extends ResultForm {
@@ -68,23 +68,20 @@ function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm):
   let at = area + row * ${pitch}u + place % ${quads}u;
 ${lines(rounds, (i) => `  let values_${i} = bitcast<vec4f>(${panel}[at + ${i * rowsAtOnce * pitch}u]);`)}
 ${lines(rounds, (i) => `  ${stored(`row + ${i * rowsAtOnce}u`, `values_${i}`)}`)}`;
-  // Neighbours have neighbouring columns: two that share a word write a half of it each.
-  const one = (row: string) => `bitcast<f32>(${panel}[area + ${row} * ${pitch}u + place / 4u][place % 4u])`;
-  const storeOne = (row: string, value: string) =>
-    `if (base + ${row} < parameters.m) { store(result, base + ${row}, at, ${value}); }`;
-  const storeEach = `  let base = firstRow + strip / ${across}u * ${SIDE}u;
-  let at = firstColumn + strip % ${across}u * ${columns}u + place;
-${
-  storesInLoops(form)
-    ? `  for (var row = 0u; row < ${SIDE}u; row++) {
-    let value = ${one("row")};
-    if (at < parameters.n) { ${storeOne("row", "value")} }
-  }`
-    : `${lines(SIDE, (row) => `  let value_${row} = ${one(`${row}u`)};`)}
-  if (at < parameters.n) {
-${lines(SIDE, (row) => `    ${storeOne(`${row}u`, `value_${row}`)}`)}
-  }`
-}`;
+  // Neighbours have neighbouring columns, and each writes its halves by itself.
+  const ofRow = (row: string, i: number) =>
+    `bitcast<f32>(${panel}[area + (${row} + ${i}u) * ${pitch}u + place / 4u][place % 4u])`;
+  const fourRows = (row: string) => `vec4f(${[0, 1, 2, 3].map((i) => ofRow(row, i)).join(", ")})`;
+  const storeRows = (row: string, values: string) =>
+    `store_rows(result, firstRow + strip / ${across}u * ${SIDE}u + ${row}, firstColumn + strip % ${across}u * ${columns}u + place, ${values});`;
+  const storeRowsInLoop = `  for (var row = 0u; row < ${SIDE}u; row += 4u) {
+    ${storeRows("row", fourRows("row"))}
+  }`;
+  const storeRowsAtOnce = `${lines(SIDE / 4, (i) => `  let rows_${i} = ${fourRows(`${4 * i}u`)};`)}
+${lines(SIDE / 4, (i) => `  ${storeRows(`${4 * i}u`, `rows_${i}`)}`)}`;
+  const inLoop = storesInLoops(form);
+  const whole = inLoop ? storeInLoop : storeAtOnce;
+  const single = inLoop ? storeRowsInLoop : storeRowsAtOnce;
   // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
@@ -101,13 +98,8 @@ ${lines(down, (i) => lines(across, (strip) => `    case ${i * across + strip}u: 
   }
   workgroupBarrier();
 ${isBiased ? `  let added = ${biasOf(across - 1)};` : ""}
-${storesHalves(form) ? storeEach : storesInLoops(form) ? storeInLoop : storeAtOnce}
+${storesHalves(form) ? single : whole}
   }`;
-}
-
-/** Whether results are halves at any place, which are stored one by one. */
-function storesHalves({ dtype, target, vectorC }: ResultForm): boolean {
-  return dtype === "f16" && target === "matrix" && !vectorC;
 }
 
 /** Steps of k within which workgroups begin at different places, and how many places there are. */

@@ -1,22 +1,13 @@
 import type { FloatType } from "@backplane/core";
-import {
-  type ElementType,
-  floatLayouts,
-  halfQuad,
-  input,
-  output,
-  packQuad,
-  type Storage,
-  wgsl,
-} from "../../program/index.js";
+import { floatLayouts, halfQuad, input, output, packQuad, type Storage, wgsl } from "../../program/index.js";
 import { activated, activationText, type Epilogue, hasTail } from "../epilogue.wgsl.js";
 
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ResultForm extends Epilogue {
   /**
    * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`, unless the program
-   * enables f16. `scratch`: f32 results elsewhere, because f16 is rounded and packed afterwards, or because the sums are
-   * parts of the whole.
+   * enables f16 and stores by `store_rows`. `scratch`: f32 results elsewhere, because f16 is rounded and packed
+   * afterwards, or because the sums are parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
@@ -28,7 +19,10 @@ export interface ResultForm extends Epilogue {
    * that write nothing but quads. A C that is only read, to be added to scratch, may have any layout.
    */
   readonly vectorC?: boolean;
-  /** With the target `matrix`: beta is 0, and the text does not read C. Default: that is found out when it runs. */
+  /**
+   * With `vectorC` or halves at any place: beta is 0, and the text does not read C. Default: that is found out when it
+   * runs.
+   */
   readonly overwritesC?: boolean;
   /**
    * With `vectorC`, for f32: results are the sums as they are, without alpha, C or an epilogue. Compilers for GPUs
@@ -43,40 +37,37 @@ export interface ResultForm extends Epilogue {
  */
 export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
   if (form.vectorC) return vectorResultText(form);
+  if (storesHalves(form)) return halvesResultText(form);
   const { dtype, readsC, bias, activation } = form;
   const inPlace = form.target === "matrix";
-  const readable = (inPlace && !form.overwritesC) || readsC;
+  const readable = inPlace || readsC;
   const target = inPlace ? "c" : "results";
   const bindings = {
     ...(inPlace
-      ? { c: output(storedSingles[dtype].type) }
+      ? { c: output("f32") }
       : { results: output("f32"), ...(readsC ? { c: input(floatLayouts[dtype].single) } : {}) }),
     ...biasBinding(form),
   };
-  const placeOfC = wgsl`
+  const readC = wgsl`
 fn c_place(matrix: u32, row: u32) -> u32 {
   return parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch;
 }
-`;
-  const load = inPlace ? storedSingles[dtype].read : floatLayouts[dtype].load("c", "place");
-  const readC = `fn c_at(place: u32) -> f32 { return ${load}; }
+fn c_at(place: u32) -> f32 { return ${floatLayouts[dtype].load("c", "place")}; }
 `;
   const place = inPlace
     ? "c_place(matrix, row) + column"
     : "parameters.results_offset + (matrix * parameters.m + row) * parameters.n + column";
-  const written = (at: string, value: string) =>
-    `${target}[${at}] = ${inPlace ? storedSingles[dtype].written(value) : value};`;
   // beta = 0 must not read C: it may hold anything.
   const add = (old: string) =>
     readable ? `\n  if (parameters.beta != 0.0) { value += parameters.beta * ${old}; }` : "";
   return {
     bindings,
-    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${inPlace || readsC ? placeOfC : ""}${readable ? readC : ""}
+    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${readable ? readC : ""}
 fn store(matrix: u32, row: u32, column: u32, sum: f32) {
   var value = parameters.alpha * sum;${add("c_at(c_place(matrix, row) + column)")}${
     bias ? "\n  value += bias_at(column);" : ""
   }
-  ${written(place, activated(activation, "value"))}
+  ${target}[${place}] = ${activated(activation, "value")};
 }
 
 fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
@@ -84,12 +75,52 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   let last = parameters.n - 1u - column;
   var value = parameters.alpha * sums;${add("c_quad(c_place(matrix, row) + column, last)")}${epilogueOfQuad(form)}
   let at = ${place};
-  ${written("at", "value.x")}
-  if (last >= 1u) { ${written("at + 1u", "value.y")} }
-  if (last >= 2u) { ${written("at + 2u", "value.z")} }
-  if (last >= 3u) { ${written("at + 3u", "value.w")} }
+  ${target}[at] = value.x;
+  if (last >= 1u) { ${target}[at + 1u] = value.y; }
+  if (last >= 2u) { ${target}[at + 2u] = value.z; }
+  if (last >= 3u) { ${target}[at + 3u] = value.w; }
 }
 ${readable ? quadOfC : ""}`,
+  };
+}
+
+/** Whether results are halves at any place, for programs that enable f16. */
+export function storesHalves({ dtype, target, vectorC }: ResultForm): boolean {
+  return dtype === "f16" && target === "matrix" && !vectorC;
+}
+
+/**
+ * For `storesHalves`: only `store_rows`, for one column of four rows. Elements of `array<f16>` are written without their
+ * neighbours, which may be another's; they are computed as bits, as everywhere.
+ */
+function halvesResultText(form: ResultForm): ReturnType<typeof resultText> {
+  const { dtype, activation, bias, overwritesC = false } = form;
+  const { functions, name } = packing(form);
+  const places = [0, 1, 2, 3].map((row) => `at + min(${row}u, last) * parameters.c_pitch`);
+  const add = `
+  if (parameters.beta != 0.0) {
+    value += parameters.beta * vec4f(${places.map((place) => `c_at(${place})`).join(", ")});
+  }`;
+  const readC = `
+fn c_at(place: u32) -> f32 { return unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x; }
+`;
+  return {
+    bindings: { c: output("f16"), ...biasBinding(form) },
+    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${functions}${overwritesC ? "" : readC}
+fn store_rows(matrix: u32, row: u32, column: u32, sums: vec4f) {
+  if (row >= parameters.m || column >= parameters.n) { return; }
+  let last = parameters.m - 1u - row;
+  let at = parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch + column;
+  var value = parameters.alpha * sums;${overwritesC ? "" : add}${bias ? "\n  value += bias_at(column);" : ""}
+  let halves = ${name}(${activated(activation, "value", true)});
+  let low = bitcast<vec2<f16>>(halves.x);
+  let high = bitcast<vec2<f16>>(halves.y);
+  c[at] = low.x;
+  if (last >= 1u) { c[at + parameters.c_pitch] = low.y; }
+  if (last >= 2u) { c[at + 2u * parameters.c_pitch] = high.x; }
+  if (last >= 3u) { c[at + 3u * parameters.c_pitch] = high.y; }
+}
+`,
   };
 }
 
@@ -128,25 +159,6 @@ function packing({ activation }: ResultForm): { functions: string; name: string 
     ? { functions: halfQuad, name: "half_quad" }
     : { functions: packQuad, name: "pack_quad" };
 }
-
-/** Single results in memory, if C is written one by one. */
-interface StoredSingle {
-  readonly type: ElementType;
-  /** WGSL expression: c[place] as an f32. */
-  readonly read: string;
-  /** WGSL expression: an f32 as it is stored. */
-  readonly written: (value: string) => string;
-}
-
-/** Halves keep their bits on the way: f16 is only the type by which one is written without its neighbour. */
-const storedSingles: Readonly<Record<FloatType, StoredSingle>> = {
-  f32: { type: "f32", read: "c[place]", written: (value) => value },
-  f16: {
-    type: "f16",
-    read: "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
-    written: (value) => `bitcast<vec2<f16>>(half_bits(${value})).x`,
-  },
-};
 
 /** Quads of results in memory. */
 interface StoredQuad {

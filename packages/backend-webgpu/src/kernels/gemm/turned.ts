@@ -56,6 +56,6 @@ export function matrixTime(shape: GemmShape, tile: MatrixTile): number {
   const rounds = Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS);
   const time = (rounds * MULTIPROCESSORS * tile.rows * tile.columns * shape.k) / MULTIPLICATIONS;
   const slow = slowOperand(shape, tile);
-  if (slow === undefined || !shape.wholeEights) return time;
+  if (slow === undefined) return time;
   return Math.min(ALONG_K * time, time + turningTime(shape, slow));
 }
