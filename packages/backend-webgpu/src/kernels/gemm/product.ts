@@ -8,6 +8,7 @@ import { rowProgram } from "./row.wgsl.js";
 import type { AlignedShape } from "./shape.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import { turnedOperand } from "./turned.js";
 import { matrixUnits } from "./units.js";
 import {
   type DirectVariant,
@@ -89,11 +90,12 @@ function blocked(
   const { m, n, k, batch, a, b } = problem;
   const isPart = partDepth < k;
   const { tile, kind } = variant;
-  const needsUnits = kind === "matrices" && !shape.wholeEights;
-  const left = needsUnits ? matrixUnits().inUnits(context, problem, shape, "a") : undefined;
-  const right = needsUnits ? matrixUnits().inUnits(context, problem, shape, "b") : undefined;
+  const turned = kind === "matrices" ? turnedOperand(shape, tile) : undefined;
+  const copies = turned !== undefined || (kind === "matrices" && !shape.wholeEights);
+  const left = copies ? matrixUnits().inUnits(context, problem, shape, "a", turned === "a") : undefined;
+  const right = copies ? matrixUnits().inUnits(context, problem, shape, "b", turned === "b") : undefined;
   context.dispatch(
-    blockedProgram(shaped, variant, form),
+    blockedProgram(shaped, variant, form, turned),
     withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
     {
       m,
@@ -119,12 +121,15 @@ function blockedProgram(
   { problem, shape }: ShapedProblem,
   variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
+  turned: "a" | "b" | undefined,
 ): Program {
-  const { transA, transB, vectorA, vectorB } = shape;
+  const { vectorA, vectorB } = shape;
+  const transA = shape.transA !== (turned === "a");
+  const transB = shape.transB !== (turned === "b");
   const vectorC = hasQuads(problem, shape, target, readsC);
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
-    // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
+    // Quads of C are not read for beta = 0.
     return matrixUnits().matrixProgram(
       variant.tile,
       target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,

@@ -20,6 +20,7 @@ import type { GemmShape } from "./shape.js";
 import { SHORTEST, splitBytes } from "./split/split-tile.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
+import { matrixTime } from "./turned.js";
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {
@@ -238,15 +239,6 @@ function matrices(
     prefers: (shape) =>
       (shape.wholeEights || paysPacking(shape)) && tileCount(shape, tile) >= fewest && suits(shape),
   };
-}
-
-/** How much longer a tile takes if rows of its longer operand lie along k, which is the slow way to read. */
-const ALONG_K = 1.12;
-
-/** Compares tiles of one size that have a multiprocessor to themselves: a last round with few of them is a whole one. */
-function matrixTime(shape: GemmShape, tile: MatrixTile): number {
-  const isSlow = tile.rows > tile.columns ? !shape.transA : shape.transB;
-  return Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS) * (isSlow ? ALONG_K : 1);
 }
 
 /** Sums that are worth sharing even on an emulated GPU, as there is only one for each row of A. */
