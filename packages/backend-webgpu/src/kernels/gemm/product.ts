@@ -90,8 +90,8 @@ function blocked(
   const isPart = partDepth < k;
   const { tile, kind } = variant;
   const needsUnits = kind === "matrices" && !shape.wholeEights;
-  const left = needsUnits ? matrixUnits().inUnits(context, problem, shape, "a") : undefined;
-  const right = needsUnits ? matrixUnits().inUnits(context, problem, shape, "b") : undefined;
+  const left = needsUnits ? matrixUnits.get().inUnits(context, problem, shape, "a") : undefined;
+  const right = needsUnits ? matrixUnits.get().inUnits(context, problem, shape, "b") : undefined;
   context.dispatch(
     blockedProgram(shaped, variant, form),
     withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
@@ -125,10 +125,9 @@ function blockedProgram(
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
-    return matrixUnits().matrixProgram(
-      variant.tile,
-      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
-    );
+    return matrixUnits
+      .get()
+      .matrixProgram(variant.tile, target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form);
   }
   const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
   return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
@@ -181,15 +180,9 @@ function split(
   const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
   const regions = withResults({}, problem, results, form);
   const parameters = { m, n, alpha, beta, c_pitch, c_step };
-  matrixUnits().enqueueSplit(
-    context,
-    problem,
-    shape,
-    variant,
-    { ...form, ...vectorForm },
-    regions,
-    parameters,
-  );
+  matrixUnits
+    .get()
+    .enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
 }
 
 function direct(
