@@ -40,10 +40,19 @@ export interface CaseResult {
 /** Whether a case is meant for a configuration. */
 export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, test: Case): boolean {
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
-  if (only === "f32 products")
-    return test.dtype === "f32" && (test.operation === "gemm" || test.operation === "batchedGemm");
+  if (only === "f32 products") return test.dtype === "f32" && isProduct(test);
   if (only === "3x3 convolutions") return isTransformed(test);
   return only === undefined || test.dtype === "f16";
+}
+
+/** A convolution that the option `f32Products` makes a difference to has so many floating-point operations. */
+const SPLIT_FLOPS = 1e10;
+
+function isProduct(test: Case): boolean {
+  const { operation, cost } = test;
+  return (
+    operation === "gemm" || operation === "batchedGemm" || (isTransformed(test) && cost.flops >= SPLIT_FLOPS)
+  );
 }
 
 /** Whether the option `transformedConvolutions` makes a difference to a case. */

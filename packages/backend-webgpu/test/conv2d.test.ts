@@ -209,8 +209,8 @@ const channelsLast: readonly Case[] = [
   },
 ];
 
-/** Those by transforms have a test of their own, and bounds. */
-const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed");
+/** Those by transforms and of split numbers have tests of their own. */
+const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed" && kind !== "split");
 
 /** Of which each, or the only one, is given an activation. */
 function activatedShapes(variant: ConvVariant): readonly Case[] {

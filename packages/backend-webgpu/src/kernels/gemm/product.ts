@@ -92,8 +92,8 @@ function blocked(
   const { tile, kind } = variant;
   const turned = kind === "matrices" ? turnedOperand(shape, tile) : undefined;
   const copies = turned !== undefined || (kind === "matrices" && !shape.wholeEights);
-  const left = copies ? matrixUnits().inUnits(context, problem, shape, "a", turned === "a") : undefined;
-  const right = copies ? matrixUnits().inUnits(context, problem, shape, "b", turned === "b") : undefined;
+  const left = copies ? matrixUnits.get().inUnits(context, problem, shape, "a", turned === "a") : undefined;
+  const right = copies ? matrixUnits.get().inUnits(context, problem, shape, "b", turned === "b") : undefined;
   context.dispatch(
     blockedProgram(shaped, variant, form, turned),
     withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
@@ -130,10 +130,9 @@ function blockedProgram(
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // Quads of C are not read for beta = 0.
-    return matrixUnits().matrixProgram(
-      variant.tile,
-      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
-    );
+    return matrixUnits
+      .get()
+      .matrixProgram(variant.tile, target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form);
   }
   const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
   return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
@@ -186,15 +185,9 @@ function split(
   const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
   const regions = withResults({}, problem, results, form);
   const parameters = { m, n, alpha, beta, c_pitch, c_step };
-  matrixUnits().enqueueSplit(
-    context,
-    problem,
-    shape,
-    variant,
-    { ...form, ...vectorForm },
-    regions,
-    parameters,
-  );
+  matrixUnits
+    .get()
+    .enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
 }
 
 function direct(
