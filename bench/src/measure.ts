@@ -40,10 +40,16 @@ export interface CaseResult {
 /** Whether a case is meant for a configuration. */
 export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, test: Case): boolean {
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
-  if (only === "f32 products")
-    return test.dtype === "f32" && (test.operation === "gemm" || test.operation === "batchedGemm");
+  if (only === "f32 products") return test.dtype === "f32" && isSplit(test);
   if (only === "3x3 convolutions") return isTransformed(test);
   return only === undefined || test.dtype === "f16";
+}
+
+/** Whether the option `f32Products` makes a difference to a case in f32. */
+function isSplit({ operation, name }: Case): boolean {
+  return (
+    operation === "gemm" || operation === "batchedGemm" || (operation === "attention" && !/mask/.test(name))
+  );
 }
 
 /** Whether the option `transformedConvolutions` makes a difference to a case. */
