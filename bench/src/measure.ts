@@ -40,7 +40,7 @@ export interface CaseResult {
 /** Whether a case is meant for a configuration. */
 export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, test: Case): boolean {
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
-  if (only === "f32 products") return test.dtype === "f32" && isProduct(test);
+  if (only === "f32 products") return test.dtype === "f32" && isSplit(test);
   if (only === "3x3 convolutions") return isTransformed(test);
   return only === undefined || test.dtype === "f16";
 }
@@ -48,11 +48,12 @@ export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, te
 /** A convolution that the option `f32Products` makes a difference to has so many floating-point operations. */
 const SPLIT_FLOPS = 1e10;
 
-function isProduct(test: Case): boolean {
-  const { operation, cost } = test;
-  return (
-    operation === "gemm" || operation === "batchedGemm" || (isTransformed(test) && cost.flops >= SPLIT_FLOPS)
-  );
+/** Whether the option `f32Products` makes a difference to a case in f32. */
+function isSplit(test: Case): boolean {
+  const { operation, name, cost } = test;
+  if (operation === "attention") return !/mask/.test(name);
+  if (operation === "gemm" || operation === "batchedGemm") return true;
+  return isTransformed(test) && cost.flops >= SPLIT_FLOPS;
 }
 
 /** Whether the option `transformedConvolutions` makes a difference to a case. */
