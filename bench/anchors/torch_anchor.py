@@ -54,6 +54,11 @@ def batched_gemm(problem, dtype):
     return lambda: torch.bmm(a, b, out=c), 1
 
 
+def compiled(function):
+    """Operations that PyTorch has no kernel for together: it makes one, for which it needs a C compiler."""
+    return torch.compile(function, fullgraph=True, dynamic=False)
+
+
 def images(problem, shape, dtype):
     """In the order NCHW, in memory as the problem's layout says ("channels last" is NHWC)."""
     values = random(shape, dtype)
@@ -115,22 +120,16 @@ def attention_gradient(problem, dtype):
 def rope(problem, dtype):
     rows, size = problem["rows"], problem["size"]
     source = random((problem["batch"], problem["heads"], rows, size), dtype)
-    if problem["kind"] == "neighbours":
-        # As Llama's own code: pairs are complex numbers, which f16 is converted for.
-        turns = torch.polar(torch.ones((rows, size // 2), device=device), random((rows, size // 2), torch.float32))
+    cos, sin = (random((rows, size // 2), torch.float32) for _ in range(2))
+    are_neighbours = problem["kind"] == "neighbours"
 
-        def turn():
-            pairs = torch.view_as_complex(source.float().unflatten(-1, (-1, 2)))
-            return torch.view_as_real(pairs * turns).flatten(-2).to(dtype)
+    @compiled
+    def turn(source, cos, sin):
+        first, second = source.unflatten(-1, (-1, 2)).unbind(-1) if are_neighbours else source.chunk(2, -1)
+        turned = (first * cos - second * sin, second * cos + first * sin)
+        return (torch.stack(turned, -1).flatten(-2) if are_neighbours else torch.cat(turned, -1)).to(dtype)
 
-        return turn, 1
-    cos, sin = random((rows, size), dtype), random((rows, size), dtype)
-
-    def turn_halves():
-        first, second = source.chunk(2, -1)
-        return source * cos + torch.cat((-second, first), -1) * sin
-
-    return turn_halves, 1
+    return lambda: turn(source, cos, sin), 1
 
 
 def quantized_gemm(problem, dtype):
@@ -304,12 +303,12 @@ def map_nodes(problem, dtype):
     shape = problem["shape"]
     if problem["name"].startswith("Adam"):
         return adam(shape, dtype)
-    nodes, parameters = problem["nodes"], problem["parameters"]
+    nodes, parameters, results = problem["nodes"], problem["parameters"], problem["results"]
     inputs = [random(shape, dtype) for name in problem["elements"] if name.startswith("inputs")]
     binary_functions = {"add": operator.add, "sub": operator.sub, "mul": operator.mul, "div": operator.truediv}
 
-    def call():
-        """One operation of PyTorch for each function."""
+    @compiled
+    def evaluate(inputs):
         values = []
         for node in nodes:
             if "input" in node:
@@ -322,9 +321,9 @@ def map_nodes(problem, dtype):
                 values.append(getattr(torch, node["unary"])(values[node["x"]]))
             else:
                 values.append(binary_functions[node["binary"]](values[node["a"]], values[node["b"]]))
-        return [values[result] for result in problem["results"]]
+        return [values[result] for result in results]
 
-    return call, 1
+    return lambda: evaluate(inputs), 1
 
 
 def adam(shape, dtype):
@@ -376,8 +375,6 @@ def scatter(problem, dtype):
     count = problem["indexShape"][0]
     target, updates = random((rows, size), dtype), random((count, size), dtype)
     indices = torch.randint(rows, (count,), device=device)
-    # Ours has the same bits every time, so that is asked of both.
-    torch.use_deterministic_algorithms(True)
     if problem["kind"] == "set":
         return lambda: target.index_copy_(0, indices, updates), 1
     return lambda: target.index_add_(0, indices, updates), 1
@@ -551,6 +548,8 @@ def main():
                 prepare = operations.get(problem["operation"])
                 if prepare is None:
                     raise NotImplementedError(f"nothing of PyTorch's does {problem['operation']}")
+                # Our sums have the same bits every time, so that is asked of both.
+                torch.use_deterministic_algorithms(problem["operation"] == "scatter")
                 prepared = prepare(problem, types[problem.get("dtype", "f32")])
                 # The first call chooses kernels, which may take long.
                 prepared[0]()
@@ -560,7 +559,6 @@ def main():
                 answer = {"seconds": sample(prepared, question["sample"], question["warmUp"])}
             elif question["do"] == "close":
                 prepared = None
-                torch.use_deterministic_algorithms(False)
                 if device.type == "cuda":
                     torch.cuda.empty_cache()
                 answer = {}
