@@ -58,7 +58,7 @@ export function narrowCases(size: TimedCall["size"]): readonly Case[] {
 }
 
 function derived(call: (typeof timedCalls)[number]): Case {
-  const { operation, name, rest, operands, types, before = {}, results, below, copyShare } = call;
+  const { operation, name, rest, operands, types, before = {}, results, below, copyShare, parts } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
@@ -77,9 +77,9 @@ function derived(call: (typeof timedCalls)[number]): Case {
     goals[`${operation} ${name}`] ??
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
   const dtype = (rest.dtype ?? "f32") as FloatType;
-  const line = lineOf(operation, rest);
-  // An element of a line takes as long as some 16 terms, since its error is evaluated too.
-  const terms = line && { terms: 16 * line.length };
+  // All of a line or a part is evaluated for one of its results. An element takes as long as some 16 terms.
+  const together = lineOf(operation, rest)?.length ?? (parts && elements! / parts.count);
+  const terms = together === undefined ? {} : { terms: 16 * together };
   const evaluated = new Map<number, ReturnType<typeof evaluateCall>>();
   return operationCase<OperationName>({
     ...{ name, operation, inputs, dtype, ...terms },
