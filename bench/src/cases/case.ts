@@ -58,6 +58,8 @@ export interface Case {
    */
   readonly prepare: (backend: ComputeBackend, handles: Handles, inputs: Inputs) => Prepared;
   readonly expected: (inputs: Inputs, index: number) => Expected;
+  /** Terms that are summed to find one expected element. Default: half of the operations for each element of the output. */
+  readonly terms?: number;
   /** The problem in plain data, for anchors. */
   readonly problem: Readonly<Record<string, unknown>>;
   readonly goal?: Goal;
@@ -113,6 +115,7 @@ export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
   readonly expected: Case["expected"];
+  readonly terms?: number;
   readonly problem: Case["problem"];
 }
 
