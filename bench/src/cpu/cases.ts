@@ -1,6 +1,6 @@
 import { timedCalls } from "@backplane/conformance";
 import { type ComputeBackend, costOf, type DeviceHandle, newHandle } from "@backplane/core";
-import type { Case, Handles } from "../cases/case.js";
+import type { Case } from "../cases/case.js";
 import { derived, type NamedCall } from "../cases/derived.js";
 
 /** Elements of calls that take two or more arrays at the rate of memory. */
@@ -65,26 +65,34 @@ function concat(rows: number, columns: number): Case {
   };
 }
 
-/** One zero more on every side: a fill of all, and a copy. */
+/** One zero more on every side: the inside is copied, and zeros go where it does not. */
 function pad(rows: number, columns: number): Case {
   const [height, width] = [rows + 2, columns + 2];
-  const args = ({ input, output }: Handles) => ({
-    ...{ shape: [rows, columns], outputStrides: [width, 1] },
-    ...{ input: input!, output: { handle: output!, byteOffset: 4 * (width + 1) } },
-  });
+  // The first row with the first element of the second, and the last row with the last element of that before.
+  const edge = width + 1;
   return {
     name: `copy f32 pad ${rows}x${columns} by 1`,
     ...{ operation: "copy", dtype: "f32" },
     cost: { flops: 0, bytes: 4 * (rows * columns + height * width) },
     inputs: { input: rows * columns },
     output: { argument: "output", elements: height * width },
-    prepare(backend: ComputeBackend, handles) {
-      const copy = args(handles);
+    prepare(backend: ComputeBackend, { input, output }) {
+      const zero = backend.alloc(4);
+      const at = (place: number) => ({ handle: output!, byteOffset: 4 * place });
+      const inside = { shape: [rows, columns], outputStrides: [width, 1], input: input!, output: at(edge) };
+      // The last element of each row and the first of the next.
+      const sides = {
+        ...{ shape: [rows - 1, 2], inputStrides: [0, 0], outputStrides: [width, 1] },
+        ...{ input: zero, output: at(edge + columns) },
+      };
       return {
         call() {
-          backend.fill(handles.output!, 0, height * width);
-          backend.copy(copy);
+          backend.fill(output!, 0, edge);
+          backend.fill(at(height * width - edge), 0, edge);
+          backend.copy(sides);
+          backend.copy(inside);
         },
+        close: () => backend.free(zero),
       };
     },
     expected({ input }, index) {
