@@ -8,6 +8,7 @@ const computes: readonly string[] = [
   "conv2dInputGradient",
   "conv2dFilterGradient",
   "attention",
+  "attentionGradient",
   "quantizedGemm",
   "random",
   "sort",
