@@ -62,6 +62,8 @@ export interface Case {
   readonly terms?: number;
   /** The problem in plain data, for anchors. */
   readonly problem: Readonly<Record<string, unknown>>;
+  /** Of random numbers: the share of them that is at most x. Those of other libraries are others, but follow it too. */
+  readonly distribution?: (x: number) => number;
   readonly goal?: Goal;
   /** True: only if matrix units are in use. False: only if they are not. Default: everywhere. */
   readonly matrices?: boolean;

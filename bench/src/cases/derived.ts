@@ -32,6 +32,9 @@ const goals: Readonly<Record<string, Goal>> = {
   },
 };
 
+/** A call for the benchmark, with the name of its operation. */
+export type NamedCall = TimedCall & { readonly operation: OperationName };
+
 /**
  * The calls that operations name for themselves in the conformance suite, which has their formula and the error
  * that it allows. All inputs are uniform in [-1, 1), or whole numbers in [0, `below`).
@@ -57,7 +60,8 @@ export function narrowCases(size: TimedCall["size"]): readonly Case[] {
     );
 }
 
-function derived(call: (typeof timedCalls)[number]): Case {
+/** One call as a case. */
+export function derived(call: NamedCall): Case {
   const { operation, name, rest, operands, types, before = {}, results, below, copyShare, parts } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
