@@ -122,7 +122,10 @@ const nullDawn = create([
   "enable-dawn-features=allow_unsafe_apis,vulkan_enable_f16_on_nvidia",
 ]);
 
-/** What the software adapters have. One tile needs more: it meets the laws on real devices only. */
+/**
+ * What the software adapters have. Two tiles need more, and meet the laws on real devices only: the text of one is that of
+ * tiled_64x128 with other numbers, that of the other has a test with a smaller tile.
+ */
 const emulated: DeviceFeatures = {
   ...{ shaderF16: false, subgroups: false, subgroupMinSize: 0, subgroupMaxSize: 0, subgroupMatrices: [] },
   limits: { ...defaultLimits, maxComputeWorkgroupStorageSize: 32768 },
@@ -198,7 +201,7 @@ describe("webgpu attention", () => {
       );
     };
 
-  /** The largest tile of the table needs more memory than the software adapters have; this one is smaller. */
+  /** The tile of the table needs more memory than the software adapters have; this one is smaller. */
   const byTurns: Run = (context, problem) => {
     const tile: AttentionTile = {
       ...{

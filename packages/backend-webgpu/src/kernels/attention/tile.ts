@@ -105,7 +105,7 @@ export function attentionBytes(tile: AttentionTile, columns: number): number {
   return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + weights);
 }
 
-/** Such as `64x128`, or `16x32x32` if more than 16 head elements are staged at a time. */
-export function attentionTileName({ queries, keys, depth }: AttentionTile): string {
-  return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}`;
+/** Such as `64x128`, or `16x32x32` if more than 16 head elements are staged at a time; with `_turns` by turns. */
+export function attentionTileName({ queries, keys, depth, turns = false }: AttentionTile): string {
+  return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}${turns ? "_turns" : ""}`;
 }
