@@ -113,6 +113,17 @@ describe("model files", () => {
         "bert",
         /tokenizer is of the kind bert; this program knows llama, gpt2/,
       ],
+      ["tokenizer.ggml.model", "string", "toString", /tokenizer is of the kind toString; this program knows/],
+      ["tokenizer.ggml.tokens", "u32", 7, /^tokenizer\.ggml\.tokens is no list of texts\.$/],
+      ["tokenizer.ggml.tokens", "ints", [7], /^tokenizer\.ggml\.tokens is no list of texts\.$/],
+      ["tokenizer.ggml.token_type", "ints", [6], /^The token .* should be a byte like <0x0A>\.$/],
+      ["tokenizer.ggml.scores", "texts", ["7"], /^tokenizer\.ggml\.scores is no list of numbers\.$/],
+      [
+        "tokenizer.ggml.bos_token_id",
+        "string",
+        "first",
+        /^tokenizer\.ggml\.bos_token_id is first, which is no/,
+      ],
     ] as const)
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
   });

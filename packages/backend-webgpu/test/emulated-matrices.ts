@@ -64,6 +64,13 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
         `${array}[${at} + (${ROW} + q) * ${pitch} + ${COLUMN} / 4u] = bitcast<vec4u>(sums[q]); } }`,
     )
     .replace(/(\w+) = subgroupMatrixScalarMultiply\(\1, (\w+)\);/g, "$1[0] *= $2; $1[1] *= $2;")
+    .replace("c: array<f16>;", "c: array<atomic<u32>>;")
+    .replace(/let (low|high) = bitcast<vec2<f16>>\((.*)\);/g, "let $1 = vec2u($2 & 0xffffu, $2 >> 16u);")
+    .replace(/\bc\[(.*)\] = ((low|high)\.[xy]);/g, "emulated_put($1, $2);")
+    .replace(
+      "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
+      "emulated_half(atomicLoad(&c[place >> 1u]), place)",
+    )
     .replace(/if \(subgroupAny\((.*)\)\) \{/g, "if (emulated_anywhere($1)) {")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")
     .replaceAll("subgroupMax", "emulated_max")
@@ -71,7 +78,8 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
   const unknown = /.*(subgroup_matrix|subgroup[A-Z]).*/.exec(source.replace(/^\s*\/\/.*$/gm, ""));
   if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);
   const threads = Number(/@workgroup_size\((\d+)\)/.exec(program.source)![1]);
-  return { ...program, name: `${program.name}_emulated`, source: `${source}\n${emulation(threads)}` };
+  const text = `${source}\n${emulation(threads)}${source.includes("emulated_put") ? halfStore : ""}`;
+  return { ...program, name: `${program.name}_emulated`, source: text };
 }
 
 /** Reads rows of a left matrix, or columns of a right one, for every step of k. */
@@ -89,6 +97,15 @@ function loadText(
   const values = Array.from({ length: count }, (_, i) => element(`${first} + ${i}u`, "q"));
   return `for (var q = 0u; q < 16u; q++) { ${name}[q] = vec${count}f(${values.join(", ")}); }`;
 }
+
+/** A half of C that is written without its neighbour. */
+const halfStore = `
+fn emulated_put(at: u32, bits: u32) {
+  let shift = at % 2u * 16u;
+  atomicAnd(&c[at / 2u], ~(0xffffu << shift));
+  atomicOr(&c[at / 2u], bits << shift);
+}
+`;
 
 const emulation = (threads: number): string => `
 alias left_part = array<vec2f, 16>;

@@ -161,6 +161,15 @@ describe("webgpu variants", () => {
     assert.notMatch(convName(convolution(1, 1e6, { groups: 256, taps: 9 })), /^channels/);
   });
 
+  it("of conv2d take few channels that are last as they lie, several pixels at a time where many are left", () => {
+    const last = (pixels: number, outputs = 32) =>
+      convName(convolution(outputs, pixels, { taps: 27, channelsLast: true }));
+    assert.equal(last(64 * 64), "dense_1");
+    assert.equal(last(32 * 112 * 112), "dense_4");
+    const forced = convolution(32, 100, { taps: 27, channelsLast: true });
+    assert.equal(selectConv(forced, portable, "channels_1x4").variant.name, "dense_1");
+  });
+
   it("of conv2d split long sums only where there are few results", () => {
     const parts = (shape: ConvShape, features = portable) =>
       Math.ceil(shape.taps / selectConv(shape, features).partDepth);

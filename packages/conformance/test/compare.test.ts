@@ -349,7 +349,7 @@ describe("CompareBackend", () => {
     assert.throws(() => new CompareBackend(first, undefined as never), /second is undefined/);
     assert.throws(
       () => new CompareBackend(first, createReferenceBackend(), { every: 0 }),
-      /every is 0; allowed: a whole number of at least 1/,
+      /every is 0; allowed: whole numbers from 1 to 2\^53 - 1/,
     );
   });
 

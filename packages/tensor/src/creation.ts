@@ -6,12 +6,12 @@ import {
   encodeFloat16,
   upload,
 } from "@backplane/core";
-import { checkDtype, listed, refuse } from "./errors.js";
+import { checkBackend, checkDtype, described, listed, refuse } from "./errors.js";
 import { defer } from "./lazy/fusion.js";
 import { concatenate as concatenateOperation } from "./ops/views.js";
 import type { Nested } from "./printing.js";
 import { scope } from "./scope.js";
-import { apply, type Tensor, wrap } from "./tensor.js";
+import { apply, checkTensor, type Tensor, wrap } from "./tensor.js";
 import { Storage, undoneOnFailure, Value } from "./value.js";
 import { axisOf, checkShape, type Shape, sizeOf } from "./view/shape.js";
 
@@ -47,6 +47,7 @@ const encoders: Readonly<Record<DType, (values: ArrayLike<number>) => ArrayBuffe
 
 /** Returns a tensor with these elements: `tensor(backend, [[1, 2], [3, 4]])`. They are copied at once. */
 export function tensor(backend: ComputeBackend, data: TensorData, options: TensorOptions = {}): Tensor {
+  checkBackend("tensor", backend);
   const { dtype, shape, bytes } = hostData(data, options);
   const value = new Value(backend, dtype, shape);
   value.storage = new Storage(backend, upload(backend, bytes));
@@ -124,6 +125,7 @@ function fitting(shape: Shape, count: number): Shape {
 
 /** Returns a tensor of one number, repeated. Default type: f32. */
 export function full(backend: ComputeBackend, shape: Shape, number: number, dtype: DType = "f32"): Tensor {
+  checkBackend("full", backend);
   checkShape("full", shape);
   checkDtype("full", dtype);
   const value = undoneOnFailure(() => {
@@ -135,6 +137,7 @@ export function full(backend: ComputeBackend, shape: Shape, number: number, dtyp
 }
 
 export function zeros(backend: ComputeBackend, shape: Shape, dtype: DType = "f32"): Tensor {
+  checkBackend("zeros", backend);
   return wrap(Value.allocate(backend, checkDtype("zeros", dtype), checkShape("zeros", shape), true));
 }
 
@@ -144,6 +147,7 @@ export function ones(backend: ComputeBackend, shape: Shape, dtype: DType = "f32"
 
 /** Returns the numbers 0, 1, ..., count - 1. */
 export function arange(backend: ComputeBackend, count: number, dtype: DType = "i32"): Tensor {
+  checkBackend("arange", backend);
   checkShape("arange", [count], "count");
   const like = new Value(backend, "i32", [count]);
   return scope(() => converted(wrap(defer(like, { form: "index", axis: 0 }, "i32", [count], [])), dtype));
@@ -151,6 +155,7 @@ export function arange(backend: ComputeBackend, count: number, dtype: DType = "i
 
 /** Returns rows of zeros with a 1 at each index (i32): the shape of the indices with another axis of `classes` places. */
 export function oneHot(indices: Tensor, classes: number, dtype: DType = "f32"): Tensor {
+  checkTensor("oneHot", "indices", indices);
   return scope(() => converted(indices.unsqueeze(-1).equal(arange(indices.backend, classes)), dtype));
 }
 
@@ -160,13 +165,13 @@ function converted(made: Tensor, dtype: DType): Tensor {
 
 /** Tensors one after the other along an axis. */
 export function concatenate(parts: readonly Tensor[], axis = 0): Tensor {
-  if (parts.length === 0) refuse("concatenate", "parts", "is empty; allowed: at least one tensor");
+  checkParts("concatenate", parts);
   return apply(concatenateOperation, parts, { axis: axisOf("concatenate", axis, parts[0]!.rank) });
 }
 
 /** Tensors of one shape along a new axis. */
 export function stack(parts: readonly Tensor[], axis = 0): Tensor {
-  if (parts.length === 0) refuse("stack", "parts", "is empty; allowed: at least one tensor");
+  checkParts("stack", parts);
   const place = axisOf("stack", axis, parts[0]!.rank + 1);
   return scope(() =>
     concatenate(
@@ -174,4 +179,14 @@ export function stack(parts: readonly Tensor[], axis = 0): Tensor {
       place,
     ),
   );
+}
+
+function checkParts(operation: string, parts: readonly Tensor[]): void {
+  if (!Array.isArray(parts) || parts.length === 0)
+    refuse(
+      operation,
+      "parts",
+      `is ${Array.isArray(parts) ? "empty" : described(parts)}; allowed: at least one tensor`,
+    );
+  for (const [i, part] of parts.entries()) checkTensor(operation, `parts[${i}]`, part);
 }

@@ -20,7 +20,7 @@ import {
 } from "./ops/networks.js";
 import type { Random } from "./random.js";
 import { scope } from "./scope.js";
-import { apply, type Tensor, where } from "./tensor.js";
+import { apply, checkTensor, type Tensor, where } from "./tensor.js";
 
 export interface NormOptions {
   /** For each place of the last axis. Default: 1. */
@@ -65,6 +65,8 @@ export interface TransposedOptions extends Conv2dAttributes {
  */
 export function transposedConv2d(x: Tensor, filter: Tensor, options: TransposedOptions = {}): Tensor {
   const { outputSize, ...geometry } = options;
+  checkTensor("transposedConv2d", "x", x);
+  checkTensor("transposedConv2d", "filter", filter);
   if (x.rank !== 4 || filter.rank !== 4)
     refuse(
       "transposedConv2d",
@@ -149,6 +151,8 @@ export function dropout(x: Tensor, probability: number, random: Random): Tensor 
  * label that is no class counts as 0 with no gradient, so that -1 can stand for padding; the mean divides by all rows.
  */
 export function crossEntropy(logits: Tensor, labels: Tensor): Tensor {
+  checkTensor("crossEntropy", "logits", logits);
+  checkTensor("crossEntropy", "labels", labels);
   const rows = logits.shape.slice(0, -1);
   if (labels.dtype !== "i32" || listed(labels.shape) !== listed(rows))
     refuse(

@@ -1,4 +1,4 @@
-import { BackendError } from "@backplane/core";
+import { described, refuse } from "./errors.js";
 
 /** Frees what objects without a scope held, when nobody can use them any more. */
 const net = new FinalizationRegistry<() => void>((release) => release());
@@ -83,6 +83,7 @@ let current: Members | undefined;
  * outside. Throws `INVALID_ARGUMENT` if it returns a promise.
  */
 export function scope<Result>(body: () => Result): Result {
+  if (typeof body !== "function") refuse("scope", "body", `is ${described(body)}; allowed: a function`);
   const outer = current;
   const members: Members = [];
   current = members;
@@ -91,9 +92,11 @@ export function scope<Result>(body: () => Result): Result {
     if (typeof (result as Partial<PromiseLike<unknown>> | null | undefined)?.then === "function") {
       // Nobody else will see a failure of it.
       (result as PromiseLike<unknown>).then(undefined, () => {});
-      const message =
-        "scope: body returns a promise; allowed: functions that end before they return (await outside)";
-      throw new BackendError("INVALID_ARGUMENT", message, { operation: "scope", argument: "body" });
+      refuse(
+        "scope",
+        "body",
+        "returns a promise; allowed: functions that end before they return (await outside)",
+      );
     }
     moveAll(result, members, outer);
     return result;

@@ -10,7 +10,7 @@ import {
   type UnaryKind,
   upload,
 } from "@backplane/core";
-import { checkDtype, listed, refuse } from "./errors.js";
+import { checkBackend, checkDtype, described, listed, refuse } from "./errors.js";
 import { contiguous, realize } from "./lazy/fusion.js";
 import { convert, elementwise, isConvertedInPlace, type NumberOperands, select } from "./ops/elementwise.js";
 import { gather, scatterAdd } from "./ops/indexing.js";
@@ -159,7 +159,7 @@ export class Tensor extends Scoped {
    * that have the old ones keep them.
    */
   assign(other: Tensor): void {
-    const [value, next] = [this.value, other.value];
+    const [value, next] = [this.value, checkTensor("assign", "other", other).value];
     checkBackends("assign", [value, next]);
     if (value.dtype !== next.dtype || !sameShape(value.shape, next.shape))
       refuse("assign", "other", `is ${String(other)}; allowed: ${value.dtype} ${listed(value.shape)}`);
@@ -177,6 +177,7 @@ export class Tensor extends Scoped {
 
   /** Returns a copy on another backend. It is no part of gradients. */
   async to(backend: ComputeBackend): Promise<Tensor> {
+    checkBackend("to", backend);
     const { value } = this;
     const bytes = new ArrayBuffer(value.size * dtypeBytes[value.dtype]);
     value.retain();
@@ -537,6 +538,7 @@ export class Tensor extends Scoped {
 
   /** The matrix product of the last two axes; the axes before them broadcast. One axis alone is a row, or a column. */
   matmul(other: Tensor): Tensor {
+    checkTensor("matmul", "other", other);
     if (this.rank > 1 && other.rank > 1) return apply(matmul, [this, other], undefined);
     if (this.rank === 0 || other.rank === 0)
       refuse(
@@ -566,6 +568,7 @@ export class Tensor extends Scoped {
 
   /** Rows, or what else lies at each place along an axis, at the indices (i32): shape with that of the indices in place of the axis. */
   take(indices: Tensor, axis = 0): Tensor {
+    checkTensor("take", "indices", indices);
     const along = axisOf("take", axis, this.rank);
     const ones = (count: number): number[] => new Array<number>(count).fill(1);
     return scope(() => {
@@ -675,9 +678,11 @@ export function applyAll(
   return undoneOnFailure(() => forward(values)).map((value) => value && wrap(value));
 }
 
-/** What stands in the place of a tensor, for a message. */
-function described(value: unknown): string {
-  return value === null || value === undefined ? String(value) : `of type ${typeof value}`;
+/** Returns a tensor, which must be one. */
+export function checkTensor(operation: string, argument: string, input: unknown): Tensor {
+  return input instanceof Tensor
+    ? input
+    : refuse(operation, argument, `is ${described(input)}; allowed: a tensor`);
 }
 
 function checkBackends(name: string, values: readonly Value[]): void {

@@ -2,11 +2,13 @@ import {
   arange,
   concatenate,
   conv2d,
+  crossEntropy,
   full,
   maxPool2d,
   oneHot,
   ones,
   resize2d,
+  scope,
   setFusion,
   stack,
   type Tensor,
@@ -103,6 +105,21 @@ describe("a tensor", () => {
         /^add: inputs\[1\] is .*; allowed: tensors, and numbers in arithmetic$/,
         () => x.add(other as never),
       );
+    for (const [message, call] of [
+      [/^matmul: other is undefined; allowed: a tensor$/, () => x.matmul(undefined as never)],
+      [/^take: indices is of type object; allowed: a tensor$/, () => x.take([0] as never)],
+      [/^assign: other is of type number; allowed: a tensor$/, () => x.assign(1 as never)],
+      [/^crossEntropy: labels is of type object; allowed/, () => crossEntropy(x, [0, 1] as never)],
+      [/^oneHot: indices is of type number; allowed: a tensor$/, () => oneHot(1 as never, 2)],
+      [/^stack: parts\[1\] is of type number; allowed: a tensor$/, () => stack([x, 1 as never])],
+      [/^concatenate: parts is undefined; allowed/, () => concatenate(undefined as never)],
+      [/^concatenate: parts is of type object; allowed: at least one tensor$/, () => concatenate(x as never)],
+      [/^sum: axes is of type object; allowed: an axis or a list/, () => x.sum({ keepAxes: true } as never)],
+      [/^full: backend is of type object; allowed: a ComputeBackend$/, () => full([2] as never, [2], 1)],
+      [/^zeros: backend is undefined; allowed/, () => zeros(undefined as never, [2])],
+      [/^scope: body is of type object; allowed: a function$/, () => scope(x as never)],
+    ] as const)
+      throws("INVALID_ARGUMENT", message, call);
     throws("INVALID_ARGUMENT", /unary: kind is toString, which is unknown/, () =>
       x.unary("toString" as never),
     );

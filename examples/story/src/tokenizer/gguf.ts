@@ -4,6 +4,9 @@ import { BytePairTokenizer, type Cut, cuts } from "./byte-pairs.js";
 import { PieceTokenizer } from "./pieces.js";
 import type { Tokenizer } from "./tokenizer.js";
 
+/** What the keys of tokenizers begin with. */
+const KEY = "tokenizer.ggml.";
+
 /** Values of `tokenizer.ggml.token_type`. */
 const NORMAL = 1;
 const USER_DEFINED = 4;
@@ -13,24 +16,31 @@ const BYTE = 6;
 const MARK = "▁";
 
 /** Other names of the ways to cut a text. */
-const otherNames: Readonly<Record<string, Cut>> = {
-  ...{ llama3: "llama-bpe", "llama-v3": "llama-bpe", gpt2: "gpt-2", default: "gpt-2" },
-};
+const otherNames = new Map<string, Cut>([
+  ["llama3", "llama-bpe"],
+  ["llama-v3", "llama-bpe"],
+  ["gpt2", "gpt-2"],
+  ["default", "gpt-2"],
+]);
 
 /** Makes the tokenizer that a GGUF file describes. */
 export function tokenizerOf(metadata: ReadonlyMap<string, MetadataValue>): Tokenizer | undefined {
   const model = metadata.get("tokenizer.ggml.model");
   if (model === undefined) return undefined;
-  const make = makers[String(model)];
-  if (make === undefined)
+  const kind = String(model);
+  if (!Object.hasOwn(makers, kind))
     throw new FileError(
-      `Its tokenizer is of the kind ${String(model)}; this program knows ${Object.keys(makers).join(", ")}.`,
+      `Its tokenizer is of the kind ${kind}; this program knows ${Object.keys(makers).join(", ")}.`,
     );
-  const texts = listOf<string>(metadata, "tokens");
+  const make = makers[kind]!;
+  const texts = textsOf(metadata, "tokens");
   if (texts === undefined) throw new FileError("Its header has no tokens.");
-  const types = listOf<number>(metadata, "token_type");
-  const number = (key: string, otherwise: number) =>
-    Number(metadata.get(`tokenizer.ggml.${key}`) ?? otherwise);
+  const types = numbersOf(metadata, "token_type");
+  const number = (key: string, otherwise: number) => {
+    const token = Number(metadata.get(KEY + key) ?? otherwise);
+    if (Number.isSafeInteger(token) && token >= 0) return token;
+    throw new FileError(`${KEY}${key} is ${String(metadata.get(KEY + key))}, which is no token.`);
+  };
   const start = number("bos_token_id", 1);
   const stops = new Set([start, number("eos_token_id", 2), number("eot_token_id", start)]);
   return make(metadata, { texts, typeOf: (token) => types?.[token] ?? NORMAL, start, stops });
@@ -48,7 +58,7 @@ const makers: Readonly<
   Record<string, (metadata: ReadonlyMap<string, MetadataValue>, described: Described) => Tokenizer>
 > = {
   llama(metadata, { texts, typeOf, start, stops }) {
-    const scores = listOf<number>(metadata, "scores");
+    const scores = numbersOf(metadata, "scores");
     const pieces = texts.map((text, token) => ({
       text: meaningOf(text, typeOf(token)),
       score: scores?.[token] ?? 0,
@@ -59,12 +69,12 @@ const makers: Readonly<
 
   gpt2(metadata, { texts, typeOf, start, stops }) {
     const name = String(metadata.get("tokenizer.ggml.pre") ?? "default");
-    const cut = otherNames[name] ?? name;
+    const cut = otherNames.get(name) ?? name;
     if (!isCut(cut))
       throw new FileError(
         `Its tokenizer cuts texts as ${name} does; this program knows ${Object.keys(cuts).join(", ")}.`,
       );
-    const merges = listOf<string>(metadata, "merges") ?? [];
+    const merges = textsOf(metadata, "merges") ?? [];
     const meanings = texts.map((text, token) => (typeOf(token) === NORMAL ? text : undefined));
     return new BytePairTokenizer({ texts: meanings, merges, cut, start, stops });
   },
@@ -74,15 +84,31 @@ function isCut(name: string): name is Cut {
   return Object.hasOwn(cuts, name);
 }
 
-function listOf<Value>(
+function textsOf(metadata: ReadonlyMap<string, MetadataValue>, key: string): readonly string[] | undefined {
+  return listOf(metadata, key, "texts", (value) => typeof value === "string");
+}
+
+function numbersOf(metadata: ReadonlyMap<string, MetadataValue>, key: string): readonly number[] | undefined {
+  return listOf(metadata, key, "numbers", (value) => typeof value === "number");
+}
+
+function listOf<Value extends MetadataValue>(
   metadata: ReadonlyMap<string, MetadataValue>,
   key: string,
+  what: string,
+  isOne: (value: MetadataValue) => value is Value,
 ): readonly Value[] | undefined {
-  const value = metadata.get(`tokenizer.ggml.${key}`);
-  return Array.isArray(value) ? value : undefined;
+  const list = metadata.get(KEY + key);
+  if (list === undefined) return undefined;
+  if (!Array.isArray(list) || !list.every(isOne)) throw new FileError(`${KEY}${key} is no list of ${what}.`);
+  return list;
 }
 
 function meaningOf(text: string, type: number): string | number | undefined {
-  if (type === BYTE) return Number.parseInt(text.slice(3, 5), 16);
+  if (type === BYTE) {
+    if (!/^<0x[0-9a-f]{2}>$/i.test(text))
+      throw new FileError(`The token ${text} should be a byte like <0x0A>.`);
+    return Number.parseInt(text.slice(3, 5), 16);
+  }
   return type === NORMAL || type === USER_DEFINED ? text.replaceAll(MARK, " ") : undefined;
 }

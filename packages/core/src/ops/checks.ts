@@ -22,7 +22,7 @@ export class Checks {
   /** Returns `value` if it is a whole number of at least `least` and below 2^53. */
   count(argument: string, value: unknown, least = 0): number {
     if (!Number.isSafeInteger(value) || (value as number) < least)
-      this.fail(argument, `is ${describe(value)}; allowed: a whole number of at least ${least}`);
+      this.fail(argument, `is ${describe(value)}; allowed: whole numbers from ${least} to 2^53 - 1`);
     return value as number;
   }
 

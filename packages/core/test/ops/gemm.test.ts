@@ -12,10 +12,11 @@ import { place, problemOf, resolve, slice } from "../support/resolve.js";
 const plain: GemmArguments = { m: 3, n: 4, k: 5, a: place(1), b: place(2), c: place(3) };
 const batched: BatchedGemmArguments = { ...plain, batch: 2 };
 
-function refuses(change: object, argument: string): void {
+function refuses(change: object, argument: string, message = /./): void {
   const args = { ...batched, ...change };
   const error = throws("INVALID_ARGUMENT", () => resolve("batchedGemm", args), argument);
   assert.equal(error.operation, "batchedGemm");
+  assert.match(error.message, message);
 }
 
 describe("gemm descriptor", () => {
@@ -57,7 +58,7 @@ describe("gemm descriptor", () => {
   it("refuses sizes that are not whole numbers from 0 to 2^53 - 1", () => {
     for (const argument of ["m", "n", "k", "batch"])
       for (const value of [-1, 1.5, Number.NaN, Infinity, 2 ** 53, "3", null, undefined])
-        refuses({ [argument]: value }, argument);
+        refuses({ [argument]: value }, argument, /allowed: whole numbers from 0 to 2\^53 - 1$/);
   });
 
   it("refuses scalars and flags of the wrong kind", () => {

@@ -1,4 +1,4 @@
-import { listed, refuse } from "../errors.js";
+import { described, listed, refuse } from "../errors.js";
 
 export type Shape = readonly number[];
 
@@ -65,9 +65,10 @@ export function axesOf(
   rank: number,
 ): number[] {
   if (axes === undefined) return Array.from({ length: rank }, (_, i) => i);
-  const places = (typeof axes === "number" ? [axes] : axes).map((axis) =>
-    axisOf(operation, axis, rank, "axes"),
-  );
+  const list = typeof axes === "number" ? [axes] : axes;
+  if (!Array.isArray(list))
+    refuse(operation, "axes", `is ${described(axes)}; allowed: an axis or a list of axes`);
+  const places = list.map((axis) => axisOf(operation, axis, rank, "axes"));
   if (new Set(places).size < places.length)
     refuse(operation, "axes", `is ${listed(axes as readonly number[])}; allowed: each axis once`);
   return places;

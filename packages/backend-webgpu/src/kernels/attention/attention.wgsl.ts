@@ -35,6 +35,7 @@ import {
   scoreTile,
   stagePartQuads,
   stageParts,
+  stagePlaces,
   valueTile,
   WEIGHT_KEYS,
 } from "./tile.js";
@@ -89,8 +90,12 @@ ${lines(unroll, (index) => outerProduct({ ...product, step: `${index}u` }))}
 /** Leaves the scores of a tile as `sum_*`, and the values of its first keys in registers. */
 function scoresText(tile: AttentionTile, operands: Stage, v: Stage): string {
   const scores = scoreTile(tile);
+  const { left, right } = stagePlaces(tile);
+  const [first, next, last] = tile.turns
+    ? ["  turn = 0u;\n", "turn = HALF - turn;", "\n  other = HALF - turn;"]
+    : ["", "workgroupBarrier();", ""];
   return `${accumulators(scores, "sum")}
-  loop {
+${first}  loop {
 ${operands.store}
     workgroupBarrier();
     depthBase += DEPTH;
@@ -103,12 +108,12 @@ ${v.load}
     }
 ${steps(tile.depth, tile.unroll, {
   ...{ tile: scores, sum: "sum" },
-  ...{ left: (index) => `stage[part][${index}]`, leftPitch: "LEFT_PITCH" },
-  ...{ right: (index) => `stage[part][RIGHT + ${index}]`, rightPitch: "RIGHT_PITCH" },
+  ...{ left: (index) => `${left("part")}${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `${right("part")}${index}]`, rightPitch: "RIGHT_PITCH" },
 })}
     if (depthBase >= parameters.head_size) { break; }
-    workgroupBarrier();
-  }`;
+    ${next}
+  }${last}`;
 }
 
 /** The keys of an invocation's scores in a row, by fours. */
@@ -177,7 +182,7 @@ ${rowLines(tile, (r) => {
 /** The place in `weights` of a value for each of four rows, from the invocations in one column of the tile. */
 function rowValue(tile: AttentionTile, column: string, quad: number): string {
   const down = tile.queries / tile.threadRows;
-  return `weights[${column} / UNROLL][${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
+  return `${stagePlaces(tile).exchanged(`${column} / UNROLL`)}${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
 }
 
 /** Scales the output so far and adds weights times values, `valueDepth` keys at a time. */
@@ -186,6 +191,7 @@ function valuesText(tile: AttentionTile, form: AttentionForm, operands: Stage, v
   const quads = scoreTile(tile).threadColumns / 4;
   const down = tile.queries / tile.threadRows;
   const perWeights = WEIGHT_KEYS / tile.valueDepth;
+  const places = stagePlaces(tile);
   const share = (quad: number) =>
     `      if (step / ${perWeights}u == ${(quad * tile.across) / SHARE}u + threadColumn / ${SHARE}u) {
 ${lines(4, (c) => {
@@ -193,7 +199,7 @@ ${lines(4, (c) => {
   return quadLines(
     tile,
     (i) =>
-      `        weights[${key} / UNROLL][${key} % UNROLL * LEFT_PITCH + threadRow + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${4 * i + r}_${quad}.${component(c)}`).join(", ")});`,
+      `        ${places.weights(`${key} / UNROLL`)}${key} % UNROLL * LEFT_PITCH + threadRow + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${4 * i + r}_${quad}.${component(c)}`).join(", ")});`,
   );
 })}
       }`;
@@ -220,8 +226,8 @@ ${v.load}
     }
 ${steps(tile.valueDepth, tile.unroll, {
   ...{ tile: values, sum: "out" },
-  ...{ left: (index) => `weights[firstPart + part][${index}]`, leftPitch: "LEFT_PITCH" },
-  ...{ right: (index) => `stage[part][${index}]`, rightPitch: `${stagedPitch(form.columns)}u` },
+  ...{ left: (index) => `${places.weights("firstPart + part")}${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `${places.values("part")}${index}]`, rightPitch: `${stagedPitch(form.columns)}u` },
 })}
     if (last) { break; }
   }
@@ -362,7 +368,7 @@ const UNSEEN = f32(${unseen});
 
 // Staged operands, and keys x queries: parts of UNROLL steps each, padded.
 var<workgroup> stage: array<array<vec4f, ${stagePartQuads(tile, columns)}>, ${stageParts(tile)}>;
-var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;
+${tile.turns ? `const HALF = ${stageParts(tile) / 2}u; // of these parts` : `var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;`}
 
 ${weightFunction}
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
@@ -397,7 +403,7 @@ ${quadLines(tile, (i) => `  var maxima_${i} = vec4f(LOWEST); // of the scores so
 ${rowLines(tile, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}
 ${accumulators(valueTile(tile, columns), "out")}
 ${fetchedRegisters(operands, values)}
-  var depthBase = 0u;
+  var depthBase = 0u;${tile.turns ? "\n  var turn = 0u;\n  var other = HALF;" : ""}
   {
     let keyNext = keyStart;
 ${operands.load}

@@ -44,6 +44,8 @@ interface MatrixChoice extends Parts {
   readonly variant: MatrixVariant;
   /** Head elements that the kernel is generated for, at least headSize. */
   readonly columns: number;
+  /** Whether a pass before prepares the mask. Default: if that pays. */
+  readonly prepares?: boolean;
 }
 
 interface SplitChoice extends Parts {

@@ -215,7 +215,7 @@ const medium: AttentionTile = {
   ...{ queries: 64, keys: 128, threadRows: 8, across: 16 },
   ...{ depth: 8, valueDepth: 8, unroll: 8 },
 };
-const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 16 };
+const large: AttentionTile = { ...medium, queries: 128, depth: 16, valueDepth: 32, turns: true };
 
 /** Too many rows for the kernels for few rows. */
 const manyRows: MatrixVariant["prefers"] = (shape) => shape.rows > small.queries;

@@ -5,12 +5,11 @@ import {
   output,
   type Program,
   program,
-  roundedQuad,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
 } from "../../../program/index.js";
-import { LOW_SHIFT } from "../../gemm/split/pass.wgsl.js";
+import { partsFunctions } from "../../gemm/split/pass.wgsl.js";
 import { UNIT } from "../../tiles/index.js";
 
 /*
@@ -141,17 +140,8 @@ fn main(${linearBuiltins}) {
 `,
 });
 
-/** The parts of eight elements, already scaled. */
-export const partsFunctions: string = wgsl`
-${roundedQuad}
+export const powerOfTwo: string = wgsl`
 fn power_of_two(exponent: i32) -> f32 { return bitcast<f32>(u32(127 + exponent) << 23u); }
-fn wide_quad(words: vec2u) -> vec4f { return vec4f(unpack2x16float(words.x), unpack2x16float(words.y)); }
-fn high_parts(first: vec4f, second: vec4f) -> vec4u { return vec4u(rounded_quad(first), rounded_quad(second)); }
-fn low_parts(first: vec4f, second: vec4f, high: vec4u) -> vec4u {
-  return vec4u(
-    rounded_quad((first - wide_quad(high.xy)) * ${2 ** LOW_SHIFT}.0),
-    rounded_quad((second - wide_quad(high.zw)) * ${2 ** LOW_SHIFT}.0));
-}
 `;
 
 /** Rows of K or V in parts: \`columns\` high ones and as many low ones, zeros past those of the head. */
@@ -172,6 +162,7 @@ export const splitRowsProgram: Program = program({
   light: true,
   body: wgsl`
 ${workgroupIndex}
+${powerOfTwo}
 ${partsFunctions}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
@@ -191,10 +182,11 @@ fn main(${linearBuiltins}) {
     first = source[at] * scale;
     second = source[at + 1u] * scale;
   }
-  let high = high_parts(first, second);
+  let of_first = parts_of(first);
+  let of_second = parts_of(second);
   let to = parameters.parts_offset + row * 2u * perRow + along;
-  parts[to] = high;
-  parts[to + perRow] = low_parts(first, second, high);
+  parts[to] = vec4u(of_first.high, of_second.high);
+  parts[to + perRow] = vec4u(of_first.low, of_second.low);
 }
 `,
 });

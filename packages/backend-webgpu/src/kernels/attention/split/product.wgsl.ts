@@ -9,7 +9,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../../program/index.js";
-import { LOW_SHIFT } from "../../gemm/split/pass.wgsl.js";
+import { LOW_SHIFT, partsFunctions } from "../../gemm/split/pass.wgsl.js";
 import { SIDE, SUBGROUP, UNIT } from "../../tiles/index.js";
 import { agreedText } from "../matrix-loops.wgsl.js";
 import { shares } from "../matrix-shares.wgsl.js";
@@ -17,7 +17,7 @@ import { matrixStaging, operandType } from "../matrix-stage.wgsl.js";
 import { attentionMatrixName, attentionMatrixThreads, ofMember, ROW_SHARE } from "../matrix-tile.js";
 import { partParameters, rowLimits, seenFunction } from "../rows.wgsl.js";
 import { DOWN, firstText, keysText, stagedForm, UP } from "./loops.wgsl.js";
-import { partsFunctions, UNEVEN_SCORES, UNEVEN_VALUES, WIDE } from "./parts.wgsl.js";
+import { powerOfTwo, UNEVEN_SCORES, UNEVEN_VALUES, WIDE } from "./parts.wgsl.js";
 import { type AttentionSplitTile, splitLayout } from "./split-tile.js";
 
 const sum = `subgroup_matrix_result<f32, ${SIDE}, ${SIDE}>`;
@@ -48,9 +48,10 @@ function queriesText(tile: AttentionSplitTile, columns: number): string {
       second = q[at + 1u] * queryScale;
     }
     let at = unit / ${perRow}u * ${pitches.scores}u + unit % ${perRow}u;
-    let high = high_parts(first, second);
-    scores[team][at] = high;
-    scores[team][at + ${perRow}u] = low_parts(first, second, high);
+    let of_first = parts_of(first);
+    let of_second = parts_of(second);
+    scores[team][at] = vec4u(of_first.high, of_second.high);
+    scores[team][at + ${perRow}u] = vec4u(of_first.low, of_second.low);
   }
   workgroupBarrier();
 ${matrix("high")}
@@ -156,6 +157,7 @@ export const attentionSplitProgram: (tile: AttentionSplitTile, columns: number) 
       parameters: { matrices: "u32", ...partParameters(undefined) },
       body: wgsl`
 ${workgroupIndex}
+${powerOfTwo}
 ${partsFunctions}
 const ROWS = ${tile.queries}u;
 const KEYS = ${tile.keys}u;
