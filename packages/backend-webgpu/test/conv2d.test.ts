@@ -220,8 +220,8 @@ const denseLast: readonly Case[] = [
   { ...lastQuads, inChannels: 3, outChannels: 16, size: [14, 16], stride: [2, 2], padding: [0, 0, 1, 1] },
 ];
 
-/** Those by transforms have a test of their own, and bounds. */
-const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed");
+/** Those by transforms and of split numbers have tests of their own. */
+const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed" && kind !== "split");
 
 /** Of which each, or the only one, is given an activation. */
 function activatedShapes(variant: ConvVariant): readonly Case[] {

@@ -35,7 +35,7 @@ describe("Variants of kernels", () => {
   // filters of one size and of one tap. The package's own tests have cases for these; bench/dist/adapter is for GPUs.
   // Transforms are for f32 and need an option (laws-transformed.test.ts).
   const special =
-    /^(matrices|split|thin|row|decode|strip|channels|dense|transformed)_|^gemm$|^tiled_128x128$/;
+    /^(matrices|split|thin|row|decode|strip|channels|dense|transformed)_|^gemm$|^tiled_128x128(_turns)?$/;
   for (const [operation, names] of Object.entries(webgpu.variantNames))
     for (const variant of lastOfKinds(names.filter((name) => !special.test(name))))
       describe(`WebGPU with ${operation} as ${variant}`, () => {

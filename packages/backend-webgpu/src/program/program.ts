@@ -57,6 +57,8 @@ export const elementTypes = {
   half4: { wgsl: "vec2<u32>", unit: 8 },
   /** Eight half-precision numbers. */
   half8: { wgsl: "vec4<u32>", unit: 16 },
+  /** For programs with `enable f16`, which may write one half of a word. */
+  f16: { wgsl: "f16", unit: 2 },
   /** Bytes, four to a word: index words with `offset + i >> 2`. */
   byte: { wgsl: "u32", unit: 1 },
 } as const;

@@ -32,10 +32,12 @@ export function runGemm(context: KernelContext, problem: Problem, forced?: strin
   const planned = plan(context, problem, forced);
   const { kept, shape } = planned;
   const choice = kept?.choice;
-  // Halves are written one quad at a time, or not by the kernel itself: two share a word.
-  const writesQuads =
-    choice !== undefined && storesQuads(choice.variant) && choice.partDepth >= problem.k && shape.vectorC;
-  const store = writesQuads ? undefined : storeRounded[dtype];
+  // Halves are written one quad at a time, or not by the kernel itself: two share a word. On matrix units there is f16.
+  const writesC =
+    choice !== undefined &&
+    choice.partDepth >= problem.k &&
+    (choice.variant.kind === "matrices" || (storesQuads(choice.variant) && shape.vectorC));
+  const store = writesC ? undefined : storeRounded[dtype];
   if (store !== undefined) runRounded(context, planned, store);
   else enqueue(context, planned, c, finished({ dtype, target: "matrix", readsC: false }, problem));
 }

@@ -9,6 +9,7 @@ import { rowProgram } from "./row.wgsl.js";
 import type { AlignedShape } from "./shape.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import { turnedOperand } from "./turned.js";
 import { matrixUnits } from "./units.js";
 import {
   type DirectVariant,
@@ -91,10 +92,11 @@ function blocked(
   const { m, n, k, batch, a, b } = problem;
   const isPart = partDepth < k;
   const { tile, kind } = variant;
-  const needsUnits = kind === "matrices" && !shape.wholeEights;
-  const left = needsUnits ? matrixUnits().inUnits(context, problem, shape, "a") : undefined;
-  const right = needsUnits ? matrixUnits().inUnits(context, problem, shape, "b") : undefined;
-  const make = (): Program => blockedProgram(shaped, variant, form);
+  const turned = kind === "matrices" ? turnedOperand(shape, tile) : undefined;
+  const copies = turned !== undefined || (kind === "matrices" && !shape.wholeEights);
+  const left = copies ? matrixUnits.get().inUnits(context, problem, shape, "a", turned === "a") : undefined;
+  const right = copies ? matrixUnits.get().inUnits(context, problem, shape, "b", turned === "b") : undefined;
+  const make = (): Program => blockedProgram(shaped, variant, form, turned);
   context.dispatch(
     // The text for matrix units depends on beta, too.
     kind === "matrices" ? make() : programFor(shaped.kept, form, make),
@@ -123,16 +125,18 @@ function blockedProgram(
   { problem, shape }: ShapedProblem,
   variant: BlockedVariant,
   { dtype, target, readsC, bias, activation }: ResultForm,
+  turned: "a" | "b" | undefined,
 ): Program {
-  const { transA, transB, vectorA, vectorB } = shape;
+  const { vectorA, vectorB } = shape;
+  const transA = shape.transA !== (turned === "a");
+  const transB = shape.transB !== (turned === "b");
   const vectorC = hasQuads(problem, shape, target, readsC);
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
-    // These write C if quads of it are whole (otherwise `runRounded` does), and do not read it for beta = 0.
-    return matrixUnits().matrixProgram(
-      variant.tile,
-      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
-    );
+    // Quads of C are not read for beta = 0.
+    return matrixUnits
+      .get()
+      .matrixProgram(variant.tile, target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form);
   }
   const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
   return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
@@ -185,15 +189,9 @@ function split(
   const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
   const regions = withResults({}, problem, results, form);
   const parameters = { m, n, alpha, beta, c_pitch, c_step };
-  matrixUnits().enqueueSplit(
-    context,
-    problem,
-    shape,
-    variant,
-    { ...form, ...vectorForm },
-    regions,
-    parameters,
-  );
+  matrixUnits
+    .get()
+    .enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
 }
 
 function direct(

@@ -20,6 +20,7 @@ import type { GemmShape } from "./shape.js";
 import { SHORTEST, splitBytes } from "./split/split-tile.js";
 import type { StreamedTile } from "./streamed.wgsl.js";
 import { THIN_BYTES, type ThinTile, type ThinVectors } from "./thin.wgsl.js";
+import { matrixTime } from "./turned.js";
 
 /** A variant whose workgroups each sum all of k, or a part of it. */
 interface PartialVariant extends Variant<GemmShape> {
@@ -256,17 +257,16 @@ function matrices(
   };
 }
 
-/** How much longer a tile takes if rows of its longer operand lie along k, which is the slow way to read. */
-const ALONG_K = 1.12;
-
-/** Compares tiles of one size that have a multiprocessor to themselves: a last round with few of them is a whole one. */
-function matrixTime(shape: GemmShape, tile: MatrixTile): number {
-  const isSlow = tile.rows > tile.columns ? !shape.transA : shape.transB;
-  return Math.ceil(tileCount(shape, tile) / MULTIPROCESSORS) * (isSlow ? ALONG_K : 1);
-}
-
 /** Sums that are worth sharing even on an emulated GPU, as there is only one for each row of A. */
 const LONG_SUM = 1024;
+
+/** Whether products may be split, in tiles of this size with those of plain products in their place. */
+export function canSplit(features: DeviceFeatures, tile: MatrixTile, plain: ProductTile): boolean {
+  return (
+    features.splitsProducts === true &&
+    hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain)))
+  );
+}
 
 /**
  * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
@@ -277,9 +277,7 @@ function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
     kind: "split",
     name: `split_${matrixTileName(tile)}`,
     ...{ tile, plain },
-    requires: (features) =>
-      features.splitsProducts === true &&
-      hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain))),
+    requires: (features) => canSplit(features, tile, plain),
     fits: (shape) => shape.dtype === "f32" && shape.k >= SHORTEST,
     prefers: (shape) =>
       Math.min(shape.m, shape.n, shape.k) >= 512 && tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
@@ -324,6 +322,11 @@ const thirtyTwoRows: StreamedTile = {
   window: 8,
 };
 
+/** For products of split numbers; `depth` counts parts. */
+export const splitTile: MatrixTile = {
+  ...{ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 },
+};
+
 const wide: MatrixTile = { rows: 128, columns: 256, depth: 32, subgroupRows: 64, subgroupColumns: 64 };
 const tall: MatrixTile = { ...wide, rows: 256, columns: 128 };
 
@@ -361,7 +364,7 @@ export const gemmVariants: readonly GemmVariant[] = [
   thin("a", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
-  split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
+  split(splitTile, productTiles.large),
   // The first two fill a multiprocessor by themselves.
   matrices(wide, BUSY_WORKGROUPS, (shape) => matrixTime(shape, wide) < matrixTime(shape, tall)),
   matrices(tall, BUSY_WORKGROUPS),
