@@ -13,7 +13,8 @@ import type { WebGpuTier } from "./tiers.js";
  *   or numbers more than 28 (k = 16) to 34 (k = 65,536) powers of two below the largest of the line; zeros do
  *   not count. In convolutions the images and the filters of output channels take the place of lines, the bound is
  *   2 gamma_(k+1) for k taps, and those of several groups stay plain. Takes scratch memory as large as the operands, with
- *   padding. Experimental, like the matrix units of WebGPU.
+ *   padding. Attention keeps the error bound that it has without the option; where two numbers of f16 are not enough for
+ *   that, it computes rows, or a key head, plainly. Experimental, like the matrix units of WebGPU.
  */
 export type F32Products = "plain" | "split-f16";
 
@@ -52,7 +53,7 @@ export interface DeviceOptions {
    */
   readonly disableFeatures?: readonly string[];
   /**
-   * The method for large products of f32 matrices (gemm, batchedGemm, and convolutions that are products);
+   * The method for large products of f32 matrices (gemm, batchedGemm, convolutions that are products, and attention);
    * see `F32Products`. Methods other than "plain" need the tier "subgroup-matrices"; if the device lacks it,
    * products stay plain, and `capabilities.device.details` says so. Default: plain.
    */

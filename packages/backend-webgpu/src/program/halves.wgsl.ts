@@ -42,7 +42,7 @@ fn pack_halves(low: f32, high: f32) -> u32 {
  *
  * Reading is free of races at every offset: `half_at(words[i >> 1u], i)`. Writing is not: two elements share
  * a word, so each word must be written by one invocation that keeps the half it does not own. Kernels that
- * cannot arrange that write f32 to scratch and call `storeHalves`.
+ * cannot arrange that write f32 to scratch and call `storeHalves`, or enable f16 and bind `output("f16")`.
  *
  * Every normal half is exact in f32, so that unpack2x16float has no choice. It may flush subnormal ones, but none
  * of the adapters in docs/adapters.md does, and integer code takes nine instructions instead of one.

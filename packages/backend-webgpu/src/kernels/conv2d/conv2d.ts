@@ -6,7 +6,7 @@ import { runGemm, SHORTEST_SPLIT } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
 import { windowExtents } from "../images/index.js";
 import { PARTIAL_SUM_BYTES, windowBytes } from "../segments/index.js";
-import { keepsChannelsLast, runChannelsLast } from "./channels-last.js";
+import { keepsChannelsLast, runChannelsLast, runDense } from "./channels-last.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
@@ -38,6 +38,10 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
   }
   if (choice.variant.kind === "channels") {
     runChannelsLast(context, problem, choice.variant.tile);
+    return;
+  }
+  if (choice.variant.kind === "dense") {
+    runDense(context, problem, choice.variant.tile);
     return;
   }
   // Halves are written a quad at a time, or not by the kernel itself: two share a word.
@@ -81,7 +85,9 @@ function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
     alignedInput: problem.input.byteOffset % quad === 0,
     alignedFilter: problem.filter.byteOffset % quad === 0,
     vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
-    ...(mayTransform(problem, features) ? { transformable: { height: outHeight, width: outWidth } } : {}),
+    ...(!channelsLast && mayTransform(problem, features)
+      ? { transformable: { height: outHeight, width: outWidth } }
+      : {}),
     ...(channelsLast ? { channelsLast } : {}),
     ...(maySplit(problem, features) ? { splittable: inChannels } : {}),
   };

@@ -5,6 +5,7 @@ import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type ChannelsTile, COLUMNS, channelsName } from "./channels.wgsl.js";
+import type { DenseTile } from "./dense.wgsl.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { paddedChannels } from "./split/tile.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
@@ -75,6 +76,7 @@ export type ConvVariant =
   | (Variant<ConvShape> & { readonly kind: "strip"; readonly tile: StripTile })
   | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile })
   | (Variant<ConvShape> & { readonly kind: "channels"; readonly tile: ChannelsTile })
+  | (Variant<ConvShape> & { readonly kind: "dense"; readonly tile: DenseTile })
   | (Variant<ConvShape> & { readonly kind: "transformed"; readonly tile: ConvolutionTile })
   | SplitConvVariant;
 
@@ -151,10 +153,24 @@ function channels(tile: ChannelsTile): ConvVariant {
     tile,
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     // Larger filters would not stay in registers from row to row.
-    fits: ({ channelsLast, taps }) => channelsLast === true && (tile.rows === 1 || taps <= 9),
+    fits: ({ channelsLast, groups, taps }) =>
+      channelsLast === true && groups > 1 && (tile.rows === 1 || taps <= 9),
     prefers: ({ pixels, groups }, features) =>
       tile.rows === 1 ||
       (!isNarrow(features) && (pixels * groups) / (4 * COLUMNS * tile.rows) >= RUNNING_INVOCATIONS),
+  };
+}
+
+/** Few channels, which are last, and filters of all of them. Several pixels share weights, if enough invocations are left. */
+function dense(tile: DenseTile): ConvVariant {
+  return {
+    kind: "dense",
+    name: `dense_${tile.columns}`,
+    tile,
+    requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
+    fits: ({ channelsLast, groups }) => channelsLast === true && groups === 1,
+    prefers: ({ pixels, groupOutputs }) =>
+      tile.columns === 1 || (pixels * groupOutputs) / (4 * tile.columns) >= RUNNING_INVOCATIONS,
   };
 }
 
@@ -237,6 +253,8 @@ export const convVariants: readonly ConvVariant[] = [
   channels({ rows: 4, lanes: 64 }),
   channels({ rows: 2, lanes: 64 }),
   channels({ rows: 1, lanes: 64 }),
+  dense({ columns: 4, lanes: 64 }),
+  dense({ columns: 1, lanes: 64 }),
   implicit(huge, fills(huge, 0.7)),
   implicit(large, fills(large, 0.85)),
   implicit(

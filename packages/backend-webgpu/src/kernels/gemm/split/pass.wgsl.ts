@@ -79,12 +79,10 @@ fn line_exponent(largest: u32, smallest_less_one: u32) -> i32 {
 `;
 
 /**
- * `split_at` writes the parts of eight elements, the low ones behind a run of high ones. High parts are rounded by integer
- * arithmetic on every device: a compiler may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), so that
- * nothing would be left for the low ones.
+ * `parts_of` four elements that are scaled already. High parts are rounded by integer arithmetic on every device: a compiler
+ * may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), so that nothing would be left for the low ones.
  */
-export const splitFunctions: string = wgsl`
-${halfFunctions}
+export const partsFunctions: string = wgsl`
 ${packQuad}
 ${roundedHalfQuad}
 struct Parts {
@@ -104,7 +102,12 @@ fn parts_of(scaled: vec4f) -> Parts {
   }
   return Parts(high, pack_quad((scaled - values) * ${2 ** LOW_SHIFT}.0));
 }
+`;
 
+/** `split_at` writes the parts of eight elements, the low ones behind a run of high ones. */
+export const splitFunctions: string = wgsl`
+${halfFunctions}
+${partsFunctions}
 fn split_at(at: u32, exponent: i32, first: vec4f, second: vec4f) {
   let scale = bitcast<f32>(u32(127 - exponent) << 23u);
   let of_first = parts_of(first * scale);
