@@ -1,7 +1,6 @@
 import {
   type BackendDriver,
   BackendError,
-  type DeviceDescription,
   type DriverDescription,
   type DriverEvents,
   type DriverKernels,
@@ -12,7 +11,7 @@ import {
   type Region,
   toBackendError,
 } from "@backplane/core";
-import { detectFeatures, processorName } from "./features.js";
+import { featuresInUse, planDevice } from "./device-plan.js";
 import { type Allocation, Heap, largestHeapBytes } from "./heap.js";
 import { KernelInstances } from "./kernels/instance.js";
 import {
@@ -29,8 +28,6 @@ import type { CpuOperations } from "./kernels/set.js";
 import type { BlasLibrary } from "./native/blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
-import { CommandList } from "./queue/list.js";
-import { controlBytes } from "./queue/protocol.js";
 import type { Queue } from "./queue/queue.js";
 import { Workspaces } from "./workspaces.js";
 
@@ -83,55 +80,6 @@ interface Captured {
   readonly workspaces: Workspaces;
 }
 
-/** The setup of the device, as far as it is known without opening it. */
-export interface DevicePlan {
-  readonly features: Features;
-  readonly threads: number;
-  readonly blas: BlasLibrary | undefined;
-  readonly device: DeviceDescription;
-}
-
-function featuresInUse({ relaxedSimd }: ResolvedOptions): Features {
-  const engine = detectFeatures();
-  const { fewRegisters = false } = engine;
-  return { relaxedSimd: engine.relaxedSimd && relaxedSimd !== false, fewRegisters };
-}
-
-/** Chooses features and threads. Throws `UNSUPPORTED` if there is no device. */
-export function planDevice(options: ResolvedOptions): DevicePlan {
-  const engine = detectFeatures();
-  const missing = (what: string) => new BackendError("UNSUPPORTED", `cpu: ${what}`, { operation: "init" });
-  if (!engine.simd) throw missing("this engine lacks WebAssembly SIMD");
-  if (options.relaxedSimd === true && !engine.relaxedSimd)
-    throw missing("relaxedSimd is true, but this engine lacks relaxed SIMD");
-  const blas = options.parts.native?.findBlas(options.blas) ?? {};
-  const features = { ...featuresInUse(options), blas: blas.found !== undefined };
-  const expected = [...options.parts.set.variants].map(([operation, variants]) =>
-    variants.expect(features, options.variants[operation], blas),
-  );
-  const threads = engine.whyNotShared === undefined ? options.threads : 0;
-  const where = threads === 0 ? "on the calling thread" : `${threads} thread${threads === 1 ? "" : "s"}`;
-  const model = processorName();
-  return {
-    features,
-    threads,
-    blas: expected.some(({ usesBlas }) => usesBlas) ? blas.found?.library : undefined,
-    device: {
-      kind: "cpu",
-      name: `WebAssembly SIMD, ${where}`,
-      software: false,
-      details: {
-        ...(model ? { processor: model } : {}),
-        threads: String(threads),
-        ...(threads < options.threads ? { threadsUnavailable: engine.whyNotShared! } : {}),
-        relaxedSimd: features.relaxedSimd ? "in use" : engine.relaxedSimd ? "turned off" : "not available",
-        ...Object.assign({}, ...expected.map(({ details }) => details)),
-        ...(blas.unavailable === undefined ? {} : { blasUnavailable: blas.unavailable }),
-      },
-    },
-  };
-}
-
 /** The variants in use, by operation, and what there is to say about them. */
 interface Settled {
   readonly variants: Readonly<Record<string, string>>;
@@ -179,7 +127,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const { features, threads, blas, device: plannedDevice } = planDevice(this.#options);
     const { parts } = this.#options;
     const shared = threads > 0;
-    const control = shared ? controlBytes : inlineControlBytes;
+    const threadedQueue = shared ? await parts.threadedQueue() : undefined;
+    const control = threadedQueue?.controlBytes ?? inlineControlBytes;
     const { library, settled } = this.#kernels(shared, features, blas);
     const scratchBytes = Math.ceil(library.largestScratch / 64) * 64;
     const base = control + scratchBytes * Math.max(1, threads);
@@ -189,18 +138,11 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const scratch = Array.from({ length: Math.max(1, threads) }, (_, i) => control + i * scratchBytes);
     const staging = Math.min(stagingBytes, Math.floor(heap.largestAllocation / 8));
     const meanwhile = async () => void (await settled());
-    const queue = shared
-      ? await (await parts.threadedQueue()).open({
-          ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
-        })
-      : new InlineQueue(
-          library,
-          memory,
-          heap,
-          scratch[0]!,
-          events,
-          parts.native?.nativeKernels(blas, memory),
-        );
+    const queue =
+      (await threadedQueue?.open({
+        ...{ kernels: library, memory, heap, scratch, events, stagingBytes: staging, meanwhile },
+      })) ??
+      new InlineQueue(library, memory, heap, scratch[0]!, events, parts.native?.nativeKernels(blas, memory));
     const { variants, details: chosen } = await settled();
     const workspaces: Allocation[] = [];
     const workspace = (bytes: number): number => {
@@ -213,6 +155,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     // One object for all plans, because every call asks for it.
     const context = {
       features,
+      nativeProducts: parts.native?.products,
       variants,
       workers: queue.workers,
       transformedConvolutions: this.#options.transformedConvolutions,
@@ -342,8 +285,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
 
   record(): DriverRecording {
     const device = this.#open();
-    const { queue, heap, library } = device;
-    const list = new CommandList(queue, heap, library);
+    const { queue, heap } = device;
+    const list = queue.newList();
     const workspaces = new Workspaces(heap);
     return {
       plan(place, enqueue) {

@@ -1,5 +1,5 @@
 import {
-  BackendError,
+  Checks,
   checkNames,
   type TransformedConvolutions,
   transformedConvolutionNames,
@@ -115,8 +115,5 @@ export function resolveOptions(options: CpuOptions, parts: CpuParts): ResolvedOp
 
 function fail(argument: string, value: unknown, allowed: string): never {
   const shown = typeof value === "string" ? JSON.stringify(value) : String(value);
-  throw new BackendError("INVALID_ARGUMENT", `cpu: ${argument} is ${shown}; allowed: ${allowed}`, {
-    operation: "cpu",
-    argument,
-  });
+  return new Checks("cpu").fail(argument, `is ${shown}; allowed: ${allowed}`);
 }

@@ -1,3 +1,4 @@
+import type { NativeProducts } from "./kernels/kernel.js";
 import type { KernelSet } from "./kernels/set.js";
 import type { findBlas } from "./native/find-blas.js";
 import type { nativeKernels } from "./native/sgemm.js";
@@ -8,8 +9,12 @@ export interface CpuParts {
   readonly set: KernelSet;
   /** Native libraries. Undefined: the option `blas` is refused. */
   readonly native:
-    | { readonly findBlas: typeof findBlas; readonly nativeKernels: typeof nativeKernels }
+    | {
+        readonly findBlas: typeof findBlas;
+        readonly nativeKernels: typeof nativeKernels;
+        readonly products: NativeProducts;
+      }
     | undefined;
   /** Called when a device with threads is opened. */
-  threadedQueue(): Promise<Pick<typeof ThreadedQueue, "open">>;
+  threadedQueue(): Promise<Pick<typeof ThreadedQueue, "open" | "controlBytes">>;
 }

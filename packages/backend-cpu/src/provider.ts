@@ -1,5 +1,6 @@
 import { type BackendProvider, type ComputeBackend, toBackendError } from "@backplane/core";
-import { CpuDriver, planDevice } from "./driver.js";
+import { planDevice } from "./device-plan.js";
+import { CpuDriver } from "./driver.js";
 import type { ResolvedOptions } from "./options.js";
 
 /** What both entries offer to a registry. `backendOf` makes a backend from the driver. */

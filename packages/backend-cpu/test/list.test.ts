@@ -1,17 +1,17 @@
 import { expect } from "chai";
 import type { Launch } from "#src/kernels/kernel.js";
 import { planFill } from "#src/kernels/memory/memory.js";
-import { CommandList } from "#src/queue/list.js";
+import { SharedList } from "#src/queue/list.js";
 import { ringSlots, words } from "#src/queue/protocol.js";
 import { openRig, type Rig, rotate, step, trap } from "./queue-rig.js";
 
 for (const threads of [1, 2])
   describe(`A list of commands with ${threads} worker${threads === 1 ? "" : "s"}`, () => {
     let rig: Rig;
-    let list: CommandList;
+    let list: SharedList;
     beforeEach(async () => {
       rig = await openRig(threads);
-      list = new CommandList(rig.queue, rig.heap, rig.kernels);
+      list = new SharedList(rig.queue, rig.heap, rig.kernels);
     });
     afterEach(() => rig.queue.close());
 
@@ -144,7 +144,7 @@ for (const threads of [1, 2])
           ),
         );
         queue.release(block);
-        const own = new CommandList(queue, heap, rig.kernels);
+        const own = new SharedList(queue, heap, rig.kernels);
         for (let i = 0; i < 60; i++) own.set(i, [step.launch({ word, factor: 1, term: 1 }, 1)]);
         own.run();
         own.run();

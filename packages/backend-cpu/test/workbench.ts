@@ -1,5 +1,6 @@
 import type { Region } from "@backplane/core";
 import { detectFeatures } from "#src/features.js";
+import { nativeProducts } from "#src/kernels/gemm/blas.js";
 import { KernelInstances } from "#src/kernels/instance.js";
 import {
   type CpuMemory,
@@ -38,6 +39,7 @@ export class Workbench {
     this.#scratch = this.alloc(largestScratch);
     this.context = {
       features,
+      nativeProducts,
       workers,
       workspace: (bytes) => this.alloc(bytes).memory.byteOffset,
       late: kernels.late.bind(kernels),

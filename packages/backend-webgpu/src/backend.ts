@@ -1,6 +1,7 @@
 import {
   type Availability,
   BackendError,
+  Checks,
   type ComputeBackend,
   checkNames,
   type DriverBackend,
@@ -14,7 +15,7 @@ import type { WebGpuBackend, WebGpuProvider } from "./interop.js";
 import type { KernelSet } from "./kernels/index.js";
 import type { WebGpuOptions } from "./options.js";
 import { adoptDevice, type DeviceMemory, inspectAdapter, loaded, requestAdapter } from "./runtime/index.js";
-import { assertNoProfile, type TuneOptions, type TuningMeans } from "./tuning/index.js";
+import type { TuningMeans } from "./tuning/index.js";
 
 /** The kernels of a backend, and how core makes one of a driver that has them. */
 export interface BackendKernels {
@@ -91,10 +92,9 @@ function makeBackend(
       backend.assertOpen("exportBuffer");
       const buffer = backend.native(handle) as NativeBuffer | undefined;
       if (buffer === undefined)
-        throw new BackendError(
-          "INVALID_ARGUMENT",
-          "exportBuffer: handle is an allocation of 0 bytes; allowed: those that have a buffer",
-          { operation: "exportBuffer", argument: "handle" },
+        return new Checks("exportBuffer").fail(
+          "handle",
+          "is an allocation of 0 bytes; allowed: those that have a buffer",
         );
       return { buffer, byteOffset: 0, byteLength: driver.exportedBytes(buffer) };
     },
@@ -103,8 +103,11 @@ function makeBackend(
       backend.assertOpen(operation);
       checkFunction(operation, "work", work);
       checkNames(operation, profileOptions, ["maxTraceEvents"]);
+      // Few programs measure, so this module is loaded when one does.
+      const { startProfile } = await loaded(operation, import("./profile/profiler.js"));
+      backend.assertOpen(operation);
       const { profiling } = driver;
-      const profiler = profiling.start(profileOptions);
+      const profiler = startProfile(profiling, profileOptions);
       try {
         const result = await work();
         backend.assertOpen(operation);
@@ -139,10 +142,8 @@ function makeBackend(
       const operation = "tune";
       backend.assertOpen(operation);
       checkFunction(operation, "plan", plan);
-      checkTuneOptions(tuneOptions);
       if (isTuning)
         throw new BackendError("BUSY", "tune: it runs already; allowed: one at a time", { operation });
-      assertNoProfile(driver.profiling);
       isTuning = true;
       try {
         return await settled(operation, tuned(plan, tuneOptions));
@@ -164,31 +165,7 @@ function makeBackend(
     typeof own;
 }
 
-function checkTuneOptions(options: TuneOptions): void {
-  checkNames("tune", options, ["onProgress", "signal", "budgetMilliseconds", "maxBytes", "margin"]);
-  const { onProgress, budgetMilliseconds, maxBytes, margin, signal } = options;
-  if (onProgress !== undefined) checkFunction("tune", "onProgress", onProgress);
-  for (const [argument, value, allowed, holds] of [
-    ["budgetMilliseconds", budgetMilliseconds, "a number from 0", Number(budgetMilliseconds) >= 0],
-    ["maxBytes", maxBytes, "a number from 0", Number(maxBytes) >= 0],
-    ["margin", margin, "a number from 0 to 1", Number(margin) >= 0 && Number(margin) <= 1],
-    ["signal", signal, "an AbortSignal", typeof signal?.aborted === "boolean"],
-  ] as const)
-    if (value !== undefined && !holds)
-      throw new BackendError(
-        "INVALID_ARGUMENT",
-        `tune: ${argument} is ${String(value)}; allowed: ${allowed}`,
-        {
-          ...{ operation: "tune", argument },
-        },
-      );
-}
-
 function checkFunction(operation: string, argument: string, value: unknown): void {
-  if (typeof value === "function") return;
-  throw new BackendError(
-    "INVALID_ARGUMENT",
-    `${operation}: ${argument} is ${String(value)}; allowed: a function`,
-    { operation, argument },
-  );
+  if (typeof value !== "function")
+    new Checks(operation).fail(argument, `is ${String(value)}; allowed: a function`);
 }

@@ -1,4 +1,4 @@
-import { BackendError, checkNames, transformedConvolutionNames } from "@backplane/core";
+import { Checks, checkNames, transformedConvolutionNames } from "@backplane/core";
 import type { DawnOptions } from "./dawn.js";
 import { f32ProductNames, limitNames, tierFeatures, tierNames } from "./device/index.js";
 import { checkForced } from "./kernels/forced.js";
@@ -23,6 +23,8 @@ const optionNames: readonly (keyof WebGpuOptions)[] = [
   "transformedConvolutions",
 ];
 
+const checks = new Checks("webgpu");
+
 /**
  * Throws `INVALID_ARGUMENT`, with the allowed values, for unknown names and for values that no device could
  * use. Options for Node.js are known everywhere, so that a program can have one set of options.
@@ -39,35 +41,35 @@ export function checkOptions(
   checkForced(variants, kernels);
   if (tuning !== undefined) checkedTuning(tuning, "webgpu", "tuning", new TunableShapes(kernels));
   if (tier !== undefined && !tierNames.includes(tier))
-    throw refusal("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
+    checks.fail("tier", `is ${String(tier)}; allowed: ${tierNames.join(", ")}`);
   if (f32Products !== undefined && !f32ProductNames.includes(f32Products))
-    throw refusal("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
+    checks.fail("f32Products", `is ${String(f32Products)}; allowed: ${f32ProductNames.join(", ")}`);
   if (f32Products === "split-f16" && tier !== "subgroup-matrices")
-    throw refusal("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
+    checks.fail("f32Products", 'is split-f16; allowed: with tier "subgroup-matrices"');
   if (transformedConvolutions !== undefined && !transformedConvolutionNames.includes(transformedConvolutions))
-    throw refusal(
+    checks.fail(
       "transformedConvolutions",
       `is ${String(transformedConvolutions)}; allowed: ${transformedConvolutionNames.join(", ")}`,
     );
   checkNames("webgpu", limits, limitNames, "limits");
   for (const [name, value] of Object.entries(limits as Readonly<Record<string, unknown>>)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && (value as number) > 0))
-      throw refusal(`limits.${name}`, `is ${String(value)}; allowed: whole numbers above 0`);
+      checks.fail(`limits.${name}`, `is ${String(value)}; allowed: whole numbers above 0`);
   }
   if (!Array.isArray(disableFeatures))
-    throw refusal("disableFeatures", `is ${String(disableFeatures)}; allowed: a list of names`);
+    checks.fail("disableFeatures", `is ${String(disableFeatures)}; allowed: a list of names`);
   const disabled: Readonly<Record<string, boolean>> = Object.fromEntries(
     disableFeatures.map((name) => [name, true]),
   );
   checkNames("webgpu", disabled, featureNames, "disableFeatures");
   if (poolBytes !== undefined && !(poolBytes >= 0))
-    throw refusal("poolBytes", `is ${String(poolBytes)}; allowed: numbers from 0`);
+    checks.fail("poolBytes", `is ${String(poolBytes)}; allowed: numbers from 0`);
   if (options.adapter !== undefined && options.device !== undefined)
-    throw refusal("adapter", "is given, and so is device; allowed: one of the two");
+    checks.fail("adapter", "is given, and so is device; allowed: one of the two");
   if (options.kernels !== undefined && !Array.isArray(options.kernels))
-    throw refusal("kernels", `is ${String(options.kernels)}; allowed: a list of kernels`);
+    checks.fail("kernels", `is ${String(options.kernels)}; allowed: a list of kernels`);
   if (log !== undefined && typeof log !== "function")
-    throw refusal("log", `is ${String(log)}; allowed: a function that takes a line`);
+    checks.fail("log", `is ${String(log)}; allowed: a function that takes a line`);
 }
 
 /** Returns the options with a log that never throws, since it is called at arbitrary points. */
@@ -82,11 +84,4 @@ export function harmlessLog(options: WebGpuOptions): WebGpuOptions {
     }
   };
   return { ...options, log: harmless };
-}
-
-function refusal(argument: string, complaint: string): BackendError {
-  return new BackendError("INVALID_ARGUMENT", `webgpu: ${argument} ${complaint}`, {
-    operation: "webgpu",
-    argument,
-  });
 }

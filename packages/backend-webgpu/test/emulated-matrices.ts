@@ -64,13 +64,22 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
         `${array}[${at} + (${ROW} + q) * ${pitch} + ${COLUMN} / 4u] = bitcast<vec4u>(sums[q]); } }`,
     )
     .replace(/(\w+) = subgroupMatrixScalarMultiply\(\1, (\w+)\);/g, "$1[0] *= $2; $1[1] *= $2;")
+    .replace("c: array<f16>;", "c: array<atomic<u32>>;")
+    .replace(/let (low|high) = bitcast<vec2<f16>>\((.*)\);/g, "let $1 = vec2u($2 & 0xffffu, $2 >> 16u);")
+    .replace(/\bc\[(.*)\] = ((low|high)\.[xy]);/g, "emulated_put($1, $2);")
+    .replace(
+      "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
+      "emulated_half(atomicLoad(&c[place >> 1u]), place)",
+    )
+    .replace(/if \(subgroupAny\((.*)\)\) \{/g, "if (emulated_anywhere($1)) {")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")
     .replaceAll("subgroupMax", "emulated_max")
     .replaceAll("subgroupAny", "emulated_any");
   const unknown = /.*(subgroup_matrix|subgroup[A-Z]).*/.exec(source.replace(/^\s*\/\/.*$/gm, ""));
   if (unknown !== null) throw new Error(`${program.name}: not understood: ${unknown[0]}`);
   const threads = Number(/@workgroup_size\((\d+)\)/.exec(program.source)![1]);
-  return { ...program, name: `${program.name}_emulated`, source: `${source}\n${emulation(threads)}` };
+  const text = `${source}\n${emulation(threads)}${source.includes("emulated_put") ? halfStore : ""}`;
+  return { ...program, name: `${program.name}_emulated`, source: text };
 }
 
 /** Reads rows of a left matrix, or columns of a right one, for every step of k. */
@@ -89,12 +98,24 @@ function loadText(
   return `for (var q = 0u; q < 16u; q++) { ${name}[q] = vec${count}f(${values.join(", ")}); }`;
 }
 
+/** A half of C that is written without its neighbour. */
+const halfStore = `
+fn emulated_put(at: u32, bits: u32) {
+  let shift = at % 2u * 16u;
+  atomicAnd(&c[at / 2u], ~(0xffffu << shift));
+  atomicOr(&c[at / 2u], bits << shift);
+}
+`;
+
 const emulation = (threads: number): string => `
 alias left_part = array<vec2f, 16>;
 alias right_part = array<vec4f, 16>;
 alias sums_part = array<vec4f, 2>;
 var<private> emulated_lane: u32;
 var<workgroup> emulated: array<array<f32, 256>, ${threads / 32}>;
+
+var<workgroup> emulated_count: atomic<u32>;
+var<workgroup> emulated_total: u32;
 
 fn emulated_half(word: u32, at: u32) -> f32 { return unpack2x16float(word >> (at % 2u * 16u)).x; }
 
@@ -127,6 +148,16 @@ fn emulated_max(value: f32) -> f32 {
   var most = emulated[emulated_lane / 32u][0];
   for (var i = 1u; i < 32u; i++) { most = max(most, emulated[emulated_lane / 32u][i]); }
   return most;
+}
+/// In all subgroups, as barriers follow.
+fn emulated_anywhere(value: bool) -> bool {
+  workgroupBarrier();
+  atomicStore(&emulated_count, 0u);
+  workgroupBarrier();
+  if (value) { atomicAdd(&emulated_count, 1u); }
+  workgroupBarrier();
+  if (emulated_lane == 0u) { emulated_total = atomicLoad(&emulated_count); }
+  return workgroupUniformLoad(&emulated_total) > 0u;
 }
 fn emulated_any(value: bool) -> bool {
   emulated_share(f32(value));

@@ -1,5 +1,8 @@
 import { assert } from "chai";
-import { type GemmShape, selectGemm } from "#src/kernels/gemm/index.js";
+import { type GemmShape, gemmVariants, selectGemm } from "#src/kernels/gemm/index.js";
+import type { MatrixTile } from "#src/kernels/gemm/matrix-tile.js";
+import type { AlignedShape } from "#src/kernels/gemm/shape.js";
+import { turnedOperand } from "#src/kernels/gemm/turned.js";
 import { portable } from "./support.js";
 import {
   emulated,
@@ -31,7 +34,11 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(product(32, 4096, 1024, { vectorB: true })), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
-    assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    const rowsOfQuads = { vectorB: true };
+    assert.equal(gemmName(product(16, 8192, 64, rowsOfQuads)), "thin_b_places_32x4");
+    assert.equal(gemmName(product(16, 512, 1024, rowsOfQuads)), "thin_b_places_32x4", "in parts");
+    assert.equal(gemmName(product(16, 4096, 64, rowsOfQuads)), "tiled_32x32x32_4x4", "few and short");
+    assert.equal(gemmName(product(4, 512, 64, rowsOfQuads)), "thin_b_places_16x16");
     for (const [m, n, k, batch, expected] of [
       [64, 64, 64, 792, "tiled_64x64x8_16x8"],
       [33, 64, 128, 792, "tiled_64x64x8_16x8"],
@@ -178,6 +185,37 @@ describe("webgpu variants of gemm", () => {
       { subgroupMaxSize: 64 },
     ] as const)
       assert.equal(gemmName(halves(4096), { ...withMatrices, ...lacking }), "tiled_128x128x16_16x8");
+  });
+
+  it("have the operand turned that a tile reads most of, if it lies along k and that pays or it is copied anyway", () => {
+    const [wide, tall, other] = ["matrices_128x256", "matrices_256x128", "matrices_128x128"].map((name) => {
+      const variant = gemmVariants.find((row) => row.name.startsWith(name));
+      return variant?.kind === "matrices" ? variant.tile : assert.fail(name);
+    });
+    const turned = (tile: MatrixTile, m: number, n: number, k: number, more: Partial<AlignedShape> = {}) =>
+      turnedOperand(
+        { ...product(m, n, k), dtype: "f16", vectorC: true, eightsA: true, eightsB: true, ...more },
+        tile,
+      );
+    assert.equal(turned(wide!, 4096, 4096, 4096), undefined);
+    assert.equal(turned(wide!, 4096, 4096, 4096, { transB: true }), "b");
+    assert.equal(turned(wide!, 4096, 4096, 4096, { transA: true }), undefined);
+    assert.equal(turned(tall!, 4096, 4096, 4096), "a");
+    assert.equal(turned(tall!, 4096, 4096, 4096, { transA: true, transB: true }), undefined);
+    assert.equal(turned(other!, 4096, 4096, 4096, { transB: true }), undefined);
+    // As much is saved for each of its elements as it meets of the other operand.
+    assert.equal(turned(tall!, 65_536, 1024, 4096), undefined);
+    assert.equal(turned(wide!, 65_536, 1024, 4096, { transB: true }), "b");
+    assert.equal(turned(tall!, 4096, 4096, 256), undefined, "little to compute");
+    assert.equal(turned(tall!, 65_544, 4096, 4096), undefined, "too large a copy");
+    assert.equal(turned(tall!, 300, 300, 300, { eightsA: false }), "a");
+    assert.equal(turned(tall!, 300, 300, 300, { eightsB: false }), undefined);
+    assert.equal(turned(wide!, 300, 300, 300, { transB: true, eightsB: false }), "b");
+
+    const name = (m: number, n: number) =>
+      gemmName(product(m, n, 4096, { dtype: "f16", transB: true, wholeEights: true }), withMatrices);
+    assert.equal(name(16_384, 2112), "matrices_128x256x32_64x64", "B is turned, the smaller one");
+    assert.equal(name(2112, 16_384), "matrices_256x128x32_64x64", "A is");
   });
 
   it("split large products of f32 into f16 where that is asked for", () => {

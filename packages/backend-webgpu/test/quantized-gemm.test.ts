@@ -5,6 +5,7 @@ import type { DeviceFeatures } from "#src/device/features.js";
 import { fewRowsBytes } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
 import {
   columnsPerWorkgroup,
+  fewColumnsTile,
   fewRowsTile,
   fewRowsTiles,
   oneRowTile,
@@ -27,7 +28,7 @@ interface QuantizedCall {
 }
 
 /** Columns of a workgroup for two rows. */
-const COLUMNS = columnsPerWorkgroup(fewRowsTile(2, 100, portable));
+const COLUMNS = columnsPerWorkgroup(fewRowsTile({ m: 2, n: 100, k: 70 }, portable));
 
 /** Makes a call on whole numbers, and looks at every byte of the output's allocation. */
 async function checkCall(backend: ComputeBackend, call: QuantizedCall): Promise<void> {
@@ -137,14 +138,14 @@ for (const { name, limits } of suites)
 
 describe("tiles of webgpu quantizedGemm", () => {
   it("fit the workgroup memory and the invocations that every device has", () => {
-    for (const tile of [...fewRowsTiles, oneRowTile, wideTile]) {
+    for (const tile of [...fewRowsTiles, oneRowTile, fewColumnsTile, wideTile]) {
       assert.isAtMost(fewRowsBytes(tile), portable.limits.maxComputeWorkgroupStorageSize);
       assert.isAtMost(tile.threads, portable.limits.maxComputeInvocationsPerWorkgroup);
     }
   });
 
   it("have as many rows as there are, if there is such a tile", () => {
-    const rowsOf = (m: number, features = portable) => fewRowsTile(m, 100, features).rows;
+    const rowsOf = (m: number, features = portable) => fewRowsTile({ m, n: 100, k: 70 }, features).rows;
     assert.deepEqual(
       [1, 2, 3, 4, 5, 8].map((m) => rowsOf(m)),
       [1, 2, 4, 4, 8, 8],
@@ -155,29 +156,34 @@ describe("tiles of webgpu quantizedGemm", () => {
       [1, 2, 2, 2],
     );
     const narrow = { ...portable, family: { name: "", isEmulated: true } };
-    const half = fewRowsTiles.at(-1)!;
+    const [usual, half] = [fewRowsTiles[0]!, fewRowsTiles.at(-1)!];
     const tiles = [portable, narrow].flatMap((features) =>
-      [4096, 11_008].map((n) => fewRowsTile(16, n, features)),
+      [4096, 11_008].map((n) => fewRowsTile({ m: 16, n, k: 4096 }, features)),
     );
     assert.deepEqual(tiles, [half, wideTile, half, half]);
     assert.deepEqual(
-      [4096, 11_008, 14_336].map((n) => fewRowsTile(1, n, portable).columns),
-      [4, 3, 4],
+      [4096, 8448, 8449, 11_008, 14_336].map((n) => fewRowsTile({ m: 1, n, k: 4096 }, portable)),
+      [fewColumnsTile, fewColumnsTile, usual, oneRowTile, usual],
     );
-    assert.equal(fewRowsTile(1, 11_008, narrow).columns, 4);
+    assert.equal(fewRowsTile({ m: 1, n: 11_008, k: 2048 }, portable), usual);
+    for (const n of [100, 11_008]) assert.equal(fewRowsTile({ m: 1, n, k: 4096 }, narrow), usual);
   });
 
-  for (const [tile, other, m, n] of [
-    [wideTile, fewRowsTiles.at(-1)!, 11, 6338],
-    [oneRowTile, fewRowsTiles[0]!, 1, 9510],
+  for (const [tile, other, m, n, k] of [
+    [wideTile, fewRowsTiles.at(-1)!, 11, 6338, 70],
+    [oneRowTile, fewRowsTiles[0]!, 1, 9510, 4100],
+    [fewColumnsTile, fewRowsTiles[0]!, 1, 70, 2500],
   ] as const)
-    it(`for GPUs alone compute what the others do: ${m} x ${n}`, async () => {
+    it(`for GPUs alone compute what the others do: ${m} x ${n} x ${k}`, async () => {
       const device = new ProductDevice();
       await device.open();
-      const [k, blocks] = [70, 3];
+      const blocks = Math.ceil(k / 32);
       const next = random(5);
-      const whole = (least: number, values: number, count: number) =>
-        Float32Array.from({ length: count }, () => least + Math.floor(values * next()));
+      // Weights are many: they repeat after a prime number.
+      const whole = (least: number, values: number, count: number) => {
+        const period = Array.from({ length: 8191 }, () => least + Math.floor(values * next()));
+        return Float32Array.from({ length: count }, (_, i) => period[i % period.length]!);
+      };
       const inputs = {
         a: device.place(whole(-1, 3, m * k), "f32", 4),
         b: device.place(whole(0, 256, n * blocks * 16), "u8", 16),

@@ -1,5 +1,5 @@
-import { BackendError } from "./errors.js";
 import { describe } from "./handles.js";
+import { Checks } from "./ops/checks.js";
 import type { OperationName, Operations } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
 
@@ -32,12 +32,7 @@ export function chooseKernels<Kernel extends KernelOfOperations, Own extends Ker
   given: readonly (Kernel | Own)[] | undefined,
   mark: keyof Kernel & string,
 ): ChosenKernels<Kernel, Own> {
-  const fail = (complaint: string): never => {
-    throw new BackendError("INVALID_ARGUMENT", `${backend}: kernels ${complaint}`, {
-      operation: backend,
-      argument: "kernels",
-    });
-  };
+  const fail = (complaint: string): never => new Checks(backend).fail("kernels", complaint);
   if (!Array.isArray(given)) return fail(`is ${describe(given)}; allowed: a list of kernels`);
   const own: Own[] = [];
   const kernels: Kernel[] = [];

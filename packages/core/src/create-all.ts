@@ -1,3 +1,4 @@
+import { checkAccuracy } from "./accuracy.js";
 import { CreatedBackend, type DriverBackend, type KnownOperations } from "./create.js";
 import type { BackendDriver } from "./driver.js";
 import { defineMethods } from "./ops/define-methods.js";
@@ -7,7 +8,7 @@ class BackendOfAll<Memory> extends CreatedBackend<Memory> {}
 defineMethods(BackendOfAll.prototype, operations);
 
 /** There is no other operation of core to give advice on. */
-const known: KnownOperations = { operations, advice: () => "" };
+const known: KnownOperations = { operations, advice: () => "", checkAccuracy };
 
 /**
  * Makes a backend from a driver. It adds lifecycle, handles, argument checks, statistics and errors. The

@@ -1,5 +1,7 @@
 import {
+  type BackendDriver,
   BackendError,
+  checkAccuracy,
   createBackendOf,
   type DriverBackend,
   type KnownOperations,
@@ -46,6 +48,23 @@ describe("createBackendOf", () => {
     await backend.init();
   });
   afterEach(() => backend.dispose());
+
+  it("checks the accuracy that the driver declares if it is given the means", async () => {
+    const wrong: BackendDriver<unknown> = new FakeDriver();
+    const { open } = wrong;
+    wrong.open = async (events) => ({
+      ...(await open.call(wrong, events)),
+      accuracy: { unary: { exp: [{ units: 0 }] } },
+    });
+    await using unchecked = createBackendOf(wrong, known);
+    await unchecked.init();
+    await using checked = createBackendOf(wrong, { ...known, checkAccuracy });
+    const error = await checked.init().then(
+      () => assert.fail("it was accepted"),
+      (reason: BackendError) => reason,
+    );
+    assert.match(error.message, /^init: accuracy\.unary\.exp\[0\]\.units is 0/);
+  });
 
   it("makes a backend that runs the operations that it was given, in every way of calling them", () => {
     const x = backend.alloc(16);

@@ -95,17 +95,17 @@ async function bundledPage(script: string): Promise<Loaded> {
 
 /** An application that uses two operations, and the most that a page may load for it, in bytes with gzip. */
 const applications = {
-  "backend-webgpu": { create: "createWebGpuBackend", mostBytes: 71_000 },
-  "backend-cpu": { create: "createCpuBackend", mostBytes: 51_500 },
+  "backend-webgpu": { create: "createWebGpuBackend", mostBytes: 69_300 },
+  "backend-cpu": { create: "createCpuBackend", mostBytes: 48_500 },
 } as const;
 
 type BackendName = keyof typeof applications;
 
-const pageOf = (name: BackendName): Promise<Loaded> =>
+const pageOf = (name: BackendName, kernels = "gemm, unary"): Promise<Loaded> =>
   bundledPage(`
 import { ${applications[name].create} as create } from "@backplane/${name}/bare";
-import { gemm, unary } from "@backplane/${name}/kernels";
-export const open = (options) => create({ ...options, kernels: [gemm, unary] });
+import { ${kernels} } from "@backplane/${name}/kernels";
+export const open = (options) => create({ ...options, kernels: [${kernels}] });
 `);
 
 /** The folders of the kernels that a program may choose from. */
@@ -161,6 +161,15 @@ describe("bundle of an application that uses gemm and unary", () => {
         const all = await bundledPage(`export * from "@backplane/${name}";`);
         assert.sameMembers([...kernelsIn(name, all.modules)], [...kernelFolders(name)]);
         assert.sameMembers([...kernelsIn(name, page.modules)], ["gemm", "unary"]);
+      });
+
+      it("has of unary only the activations, if gemm alone is used", async () => {
+        const ofUnary = (modules: readonly string[]) =>
+          modules.flatMap((path) => /\/kernels\/unary\/(\w+)[^/]*$/.exec(path)?.[1] ?? []);
+        assert.includeMembers(ofUnary(page.modules), ["activations", "functions"]);
+        const { modules } = await pageOf(name, "gemm");
+        assert.include(ofUnary(modules), "activations");
+        assert.notInclude(ofUnary(modules), "functions");
       });
 
       it("computes", async () => {

@@ -62,10 +62,18 @@
  * Addresses and byte counts are unsigned 32-bit numbers. Kernels may read up to `readSlackBytes` past the end of
  * an operand (never before its start), so that the last vector needs no care. They must not write there.
  */
-import type { Accuracy, Operation, Region, Support, TransformedConvolutions } from "@backplane/core";
+import type {
+  Accuracy,
+  GemmProblem,
+  Operation,
+  Region,
+  Support,
+  TransformedConvolutions,
+} from "@backplane/core";
 import type { BlasOutcome } from "../native/find-blas.js";
 import type { KernelFunction } from "../native/functions.js";
 import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder } from "../wasm/index.js";
+import type { BlasUse } from "./gemm/variants.js";
 
 /** The memory behind a handle: a place in the device memory. */
 export interface CpuMemory {
@@ -179,9 +187,19 @@ export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
  */
 export type KernelGroup = AnyKernel | readonly AnyKernel[];
 
+/** Products of matrices by a native library. */
+export interface NativeProducts {
+  /** Whether the library computes a problem; k is not 0. */
+  computes(problem: GemmProblem<CpuMemory>, use: BlasUse): boolean;
+  /** In one command. */
+  plan(problem: GemmProblem<CpuMemory>, context: PlanContext): Launch;
+}
+
 /** The tools of a plan. */
 export interface PlanContext {
   readonly features: Features;
+  /** Undefined: this backend can have no native library. */
+  readonly nativeProducts?: NativeProducts | undefined;
   /** Variants that `init` has settled on, by operation. Default: the first that fits. */
   readonly variants?: Readonly<Record<string, string>>;
   /** The option of that name. Default: never. */

@@ -4,7 +4,7 @@ import { KernelInstances } from "../kernels/instance.js";
 import { type Launch, maxParameters } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
 import type { NativeKernels } from "../native/functions.js";
-import type { Queue, QueueEvents } from "./queue.js";
+import type { CommandList, Queue, QueueEvents } from "./queue.js";
 
 /** Address of the parameter block of the current command. */
 const blockAddress = 64;
@@ -56,6 +56,21 @@ export class InlineQueue implements Queue {
       const message = `kernel ${launch.kernel} failed: ${String(error)}`;
       this.#events.error(new BackendError("DEVICE_ERROR", message, { cause: error }));
     }
+  }
+
+  newList(): CommandList {
+    const parts: (readonly Launch[])[] = [];
+    return {
+      set(place, launches) {
+        parts[place] = launches;
+      },
+      run: () => {
+        for (const part of parts) for (const launch of part) this.enqueue(launch);
+      },
+      dispose() {
+        parts.length = 0;
+      },
+    };
   }
 
   write(address: number, source: Uint8Array<ArrayBufferLike>): void {

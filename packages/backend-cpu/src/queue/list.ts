@@ -2,7 +2,8 @@ import type { Allocation, Heap } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
 import { slotBytes, writeSlot } from "./protocol.js";
-import type { Queue } from "./queue.js";
+import type { CommandList } from "./queue.js";
+import type { ThreadedQueue } from "./threaded.js";
 
 const slotWords = slotBytes / 4;
 
@@ -12,12 +13,9 @@ const slotWords = slotBytes / 4;
  */
 const NEAR_SLOTS = 64;
 
-/**
- * Commands that are enqueued together, any number of times. They lie in the memory of the device as they would in
- * the ring of the queue, so that the workers go from one to the next without the caller.
- */
-export class CommandList {
-  readonly #queue: Queue;
+/** A list whose commands lie in the memory as they would in the ring, so that workers go from one to the next without the caller. */
+export class SharedList implements CommandList {
+  readonly #queue: Pick<ThreadedQueue, "enqueueList" | "write">;
   readonly #heap: Heap;
   readonly #kernels: Pick<KernelLibrary, "index">;
   readonly #parts: (readonly Launch[])[] = [];
@@ -28,7 +26,11 @@ export class CommandList {
   #block: Allocation | undefined;
   #helpers = 1;
 
-  constructor(queue: Queue, heap: Heap, kernels: Pick<KernelLibrary, "index">) {
+  constructor(
+    queue: Pick<ThreadedQueue, "enqueueList" | "write">,
+    heap: Heap,
+    kernels: Pick<KernelLibrary, "index">,
+  ) {
     this.#queue = queue;
     this.#heap = heap;
     this.#kernels = kernels;
@@ -42,17 +44,12 @@ export class CommandList {
   }
 
   run(): void {
-    const { enqueueList } = this.#queue;
-    if (enqueueList === undefined) {
-      for (const part of this.#parts) for (const launch of part) this.#queue.enqueue(launch);
-      return;
-    }
     if (this.#changed === undefined) this.#writeAll();
     else if (this.#changed.size > 0) this.#writeChanged(this.#changed);
     this.#changed = new Set();
     const steps = this.#slots.length / slotWords;
     if (steps === 0) return;
-    enqueueList.call(this.#queue, { address: this.#block!.address, steps, helpers: this.#helpers });
+    this.#queue.enqueueList({ address: this.#block!.address, steps, helpers: this.#helpers });
   }
 
   dispose(): void {

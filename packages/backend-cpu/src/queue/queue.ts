@@ -1,7 +1,15 @@
 import type { BackendError } from "@backplane/core";
 import type { Allocation } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
-import type { List } from "./protocol.js";
+
+/** Commands that are enqueued together, any number of times. They consist of parts, in the order of their places. */
+export interface CommandList {
+  /** Sets the commands of one part. Runs before this one are not affected. */
+  set(place: number, launches: readonly Launch[]): void;
+  /** Enqueues the commands of all parts. */
+  run(): void;
+  dispose(): void;
+}
 
 /** Executes the caller's requests in order. */
 export interface Queue {
@@ -9,8 +17,8 @@ export interface Queue {
   readonly workers: number;
   /** Appends one command. */
   enqueue(launch: Launch): void;
-  /** Appends commands that lie in the memory. Absent: each must be appended by itself. */
-  enqueueList?(list: List): void;
+  /** Returns a list without commands. */
+  newList(): CommandList;
   /** Copies bytes of the host to an address. `source` may change as soon as this returns. */
   write(address: number, source: Uint8Array<ArrayBufferLike>): void;
   /** Fills `destination` with the bytes at an address as all commands so far leave them. */

@@ -7,9 +7,11 @@ import type { KernelLibrary } from "../kernels/library.js";
 import { planCopy, planNothing } from "../kernels/memory/index.js";
 import type { KernelFunction } from "../native/functions.js";
 import { Fifo } from "./fifo.js";
+import { SharedList } from "./list.js";
 import {
   ask,
   close,
+  controlBytes,
   firstSequence,
   idleBlock,
   initialise,
@@ -24,7 +26,7 @@ import {
   waitFor,
   words,
 } from "./protocol.js";
-import type { Queue, QueueEvents } from "./queue.js";
+import type { CommandList, Queue, QueueEvents } from "./queue.js";
 import { StagingRing } from "./staging.js";
 import { type SpawnWorker, spawnWorker, type WorkerHandle } from "./workers.js";
 
@@ -94,6 +96,8 @@ interface PendingRead extends Waiter {
  *   belong to reads alone.
  */
 export class ThreadedQueue implements Queue {
+  /** Bytes at the bottom of the memory that the queue needs. */
+  static readonly controlBytes: number = controlBytes;
   readonly workers: number;
   readonly mayReadSync: boolean = mayBlock();
   readonly #memory: WebAssembly.Memory;
@@ -245,6 +249,11 @@ export class ThreadedQueue implements Queue {
     return true;
   }
 
+  newList(): CommandList {
+    return new SharedList(this, this.#heap, this.#kernels);
+  }
+
+  /** Appends commands that lie in the memory. */
   enqueueList(list: List): void {
     if (this.#end !== undefined) return;
     if (this.#lastReads.length > 0) this.#stageReads();

@@ -1,7 +1,9 @@
 import { assert } from "chai";
-import { blasBlocking, blasChunk, blasComputes } from "#src/kernels/gemm/blas.js";
-import { usesBlas } from "#src/kernels/gemm/gemm.js";
+import { blasBlocking, blasChunk, blasComputes, nativeProducts, usesBlas } from "#src/kernels/gemm/blas.js";
+import { gemmOperation } from "#src/kernels/gemm/gemm.js";
 import { blasUse, fittingGemmVariants } from "#src/kernels/gemm/variants.js";
+import type { PlanContext } from "#src/kernels/kernel.js";
+import { sgemmName } from "#src/native/sgemm-types.js";
 
 const withBlas = { relaxedSimd: true, blas: true };
 
@@ -44,6 +46,30 @@ describe("the choice between a native library and WebAssembly", () => {
     assert.isFalse(usesBlas(problem(64, 64, 64, { dtype: "f16" }), chosen));
     assert.isTrue(blasComputes(problem(1, 64, 64, { lda: 2 ** 31 - 1 })));
     assert.isFalse(blasComputes(problem(1, 64, 64, { lda: 2 ** 31 })));
+  });
+
+  it("is made by backends that may have a library, and only by these", () => {
+    const size = 64;
+    const region = {
+      memory: { byteOffset: 0, byteLength: 4 * size * size },
+      byteOffset: 0,
+      byteLength: 4 * size * size,
+    };
+    const whole = {
+      ...problem(size, size, size),
+      ...{ alpha: 1, beta: 0, transA: false, transB: false, bias: undefined, activation: undefined },
+      ...{ batch: 1, strideA: 0, strideB: 0, strideC: 0, a: region, b: region, c: region },
+    };
+    const context: PlanContext = { features: withBlas, workers: 1, workspace: () => 0, late: () => {} };
+    const kernels = (operation: ReturnType<typeof gemmOperation>, tools: PlanContext) =>
+      operation.plan(whole, tools).map(({ kernel }) => kernel);
+    assert.notInclude(kernels(gemmOperation(), context), sgemmName);
+    assert.deepEqual(kernels(gemmOperation(), { ...context, nativeProducts }), [sgemmName]);
+    assert.notInclude(kernels(gemmOperation("6x8_fma"), { ...context, nativeProducts }), sgemmName);
+    // Epilogues are ours.
+    const relu = gemmOperation().plan({ ...whole, activation: "relu" }, { ...context, nativeProducts });
+    assert.equal(relu[0]!.kernel, sgemmName);
+    assert.isAbove(relu.length, 1);
   });
 
   it("is never for a library that another variant is asked for instead of", () => {

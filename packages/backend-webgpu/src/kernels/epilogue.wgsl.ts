@@ -1,6 +1,6 @@
 import type { Activation, FloatType } from "@backplane/core";
 import { wgsl } from "../program/index.js";
-import { unaryFunction } from "./unary/index.js";
+import { activationFunction } from "./unary/index.js";
 
 /** The operations on a finished sum before it is rounded and stored; see `Activation` in core. */
 export interface Epilogue {
@@ -27,7 +27,7 @@ export function activationText(activation: Activation | undefined, dtype: FloatT
 ${halfActivation(activation, "apply", "f32")}
 ${halfActivation(activation, "apply_quad", "vec4f")}`;
   return wgsl`
-${unaryFunction(activation)}
+${activationFunction(activation)}
 
 fn apply_quad(values: vec4f) -> vec4f {
   ${

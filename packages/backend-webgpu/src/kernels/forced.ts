@@ -1,4 +1,4 @@
-import { BackendError, checkNames, type OperationName } from "@backplane/core";
+import { Checks, checkNames, type OperationName } from "@backplane/core";
 import type { ForcedVariants, VariantNames } from "./forced-variants.js";
 import type { KernelSet } from "./set.js";
 
@@ -18,7 +18,10 @@ export function checkForced(variants: ForcedVariants, kernels: KernelSet): void 
   for (const [operation, name] of Object.entries(variants as Readonly<Record<string, unknown>>)) {
     const allowed = variantNames[operation as OperationName]!;
     if (name !== undefined && !allowed.includes(name as string))
-      throw refusal(`variants.${operation}`, `is ${String(name)}; allowed: ${allowed.join(", ")}`);
+      new Checks("webgpu").fail(
+        `variants.${operation}`,
+        `is ${String(name)}; allowed: ${allowed.join(", ")}`,
+      );
   }
 }
 
@@ -26,11 +29,4 @@ export function checkForced(variants: ForcedVariants, kernels: KernelSet): void 
 export function forcedDetails(variants: ForcedVariants = {}): Readonly<Record<string, string>> {
   const forced = Object.entries(variants).filter(([, name]) => name !== undefined);
   return forced.length === 0 ? {} : { variants: forced.map(([name, by]) => `${name}: ${by}`).join(", ") };
-}
-
-function refusal(argument: string, complaint: string): BackendError {
-  return new BackendError("INVALID_ARGUMENT", `webgpu: ${argument} ${complaint}`, {
-    operation: "webgpu",
-    argument,
-  });
 }

@@ -1,2 +1,2 @@
-/** Measures how long kernels take on the device. */
-export { Profiling } from "./profiler.js";
+/** Measures how long kernels take on the device. `profiler.js` is loaded when it is first used, and so is not exported here. */
+export { Profiling } from "./profiling.js";

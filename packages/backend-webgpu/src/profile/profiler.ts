@@ -1,8 +1,10 @@
 import { BackendError } from "@backplane/core";
 import type { Program } from "../program/index.js";
-import type { CommandQueue, DispatchObserver } from "../runtime/index.js";
-import { batchLimits, loaded, measuringFeatures, TIMESTAMP_FEATURE } from "../runtime/index.js";
+import type { DispatchObserver } from "../runtime/index.js";
+import { batchLimits, TIMESTAMP_FEATURE } from "../runtime/index.js";
+import { finishedProfile } from "./finished.js";
 import { Measurements, type Profile, type ProfileOptions } from "./profile.js";
+import type { Profiling, ProfilingOptions } from "./profiling.js";
 
 const RESOLVE_USAGE = 0x200 | 0x04; // QUERY_RESOLVE | COPY_SRC
 const STAGING_USAGE = 0x01 | 0x08; // MAP_READ | COPY_DST
@@ -13,79 +15,25 @@ const DISPATCH_BYTES = 16;
 /** Bytes of the timestamps that are read back at once: those of 64 full batches. */
 const STAGING_BYTES = 64 * batchLimits.dispatches * DISPATCH_BYTES;
 
-export interface ProfilingOptions {
-  /** Must have the features that `measuringFeatures` names. */
-  readonly device: GPUDevice;
-  readonly disableFeatures: readonly string[];
-  readonly queue: Pick<CommandQueue, "observe">;
-  /** A profile begins. */
-  onStart(): void;
-  /** Settles as the promise does, and also when the device is lost or closed. */
-  guard(work: Promise<unknown>): Promise<void>;
-  /** How many pipelines exist. */
-  pipelineCount(): number;
-}
-
-/** Measures a device, one profile at a time. */
-export class Profiling {
-  readonly #options: ProfilingOptions;
-  #profiler: Profiler | undefined;
-
-  constructor(options: ProfilingOptions) {
-    this.#options = options;
-  }
-
-  /** The profiler that measures now. */
-  get profiler(): Profiler | undefined {
-    return this.#profiler;
-  }
-
-  /** Whether the device can measure. */
-  get isPossible(): boolean {
-    const { device, disableFeatures } = this.#options;
-    return measuringFeatures(device, disableFeatures).length > 0;
-  }
-
-  /** Bytes of device memory that the measuring takes. */
-  get reservedBytes(): number {
-    return this.#profiler?.reservedBytes ?? 0;
-  }
-
-  /** All that is done from here on is measured, until `stop`. */
-  start(options: ProfileOptions): Profiler {
-    const operation = "profile";
-    const { queue } = this.#options;
-    if (!this.isPossible)
-      throw new BackendError(
-        "UNSUPPORTED",
-        `profile: the device was opened without the feature ${TIMESTAMP_FEATURE}, which the adapter lacks, ` +
-          "or the option disableFeatures has, or the device that was given does not have",
-        { operation },
-      );
-    if (this.#profiler !== undefined)
-      throw new BackendError("BUSY", "profile: another profile is being taken; allowed: one at a time", {
-        operation,
-      });
-    this.#options.onStart();
-    const profiler = new Profiler(this.#options, options);
-    queue.observe(profiler);
-    this.#profiler = profiler;
-    return profiler;
-  }
-
-  /** Submits the commands that are still to be measured. Returns false if the device was closed meanwhile. */
-  stop(profiler: Profiler): boolean {
-    if (this.#profiler !== profiler) return false;
-    this.#profiler = undefined;
-    this.#options.queue.observe(undefined);
-    return true;
-  }
-
-  /** Called with the end of the device: submits nothing any more. */
-  destroy(): void {
-    this.#profiler?.destroy();
-    this.#profiler = undefined;
-  }
+/** All that is done from here on is measured, until `profiling.stop`. */
+export function startProfile(profiling: Profiling, options: ProfileOptions): Profiler {
+  const operation = "profile";
+  if (!profiling.isPossible)
+    throw new BackendError(
+      "UNSUPPORTED",
+      `profile: the device was opened without the feature ${TIMESTAMP_FEATURE}, which the adapter lacks, ` +
+        "or the option disableFeatures has, or the device that was given does not have",
+      { operation },
+    );
+  if (profiling.profiler !== undefined)
+    throw new BackendError("BUSY", "profile: another profile is being taken; allowed: one at a time", {
+      operation,
+    });
+  profiling.options.onStart();
+  const profiler = new Profiler(profiling.options, options);
+  profiling.options.queue.observe(profiler);
+  profiling.profiler = profiler;
+  return profiler;
 }
 
 /** The timestamps of some batches on their way to the host, and their dispatches. */
@@ -195,8 +143,6 @@ export class Profiler implements DispatchObserver {
     const compiled = pipelineCount() - this.#pipelinesBefore;
     this.#ship();
     await this.#arrival;
-    // Most programs take no profile, and load this when one is finished.
-    const { finishedProfile } = await loaded("profile", import("./finished.js"));
     return finishedProfile(this.#measurements.gathered, result, wallMicroseconds, compiled);
   }
 

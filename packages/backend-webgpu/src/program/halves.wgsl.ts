@@ -42,7 +42,7 @@ fn pack_halves(low: f32, high: f32) -> u32 {
  *
  * Reading is free of races at every offset: `half_at(words[i >> 1u], i)`. Writing is not: two elements share
  * a word, so each word must be written by one invocation that keeps the half it does not own. Kernels that
- * cannot arrange that write f32 to scratch and call `storeHalves`.
+ * cannot arrange that write f32 to scratch and call `storeHalves`, or enable f16 and bind `output("f16")`.
  *
  * Every normal half is exact in f32, so that unpack2x16float has no choice. It may flush subnormal ones, but none
  * of the adapters in docs/adapters.md does, and integer code takes nine instructions instead of one.
@@ -113,12 +113,10 @@ fn pack_quad(values: vec4f) -> vec2u {
 export const packQuad: string = `${halfQuad}${integerChoice}`;
 
 /**
- * `rounded_quad`: pack_quad by integer arithmetic on every device, for numbers that are read back in the same kernel. A compiler
- * may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), but not what was rounded before.
+ * `rounded_half_quad`: half_quad by integer arithmetic on every device, for numbers that are read back in the same kernel. A
+ * compiler may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), but not what was rounded before.
  */
-export const roundedQuad: string = packQuad
-  .replaceAll("half_quad", "rounded_half_quad")
-  .replaceAll("pack_quad", "rounded_quad");
+export const roundedHalfQuad: string = integerQuad.replace("half_quad", "rounded_half_quad");
 
 /** Texts may begin with one of these, without its first line break. */
 const native = (

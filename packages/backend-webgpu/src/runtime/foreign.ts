@@ -1,7 +1,9 @@
-import { BackendError } from "@backplane/core";
+import { Checks } from "@backplane/core";
 import type { NativeBuffer } from "../device/index.js";
 import { BUFFER_GRANULARITY, DeviceMemory } from "./memory.js";
 import type { ImportOptions } from "./sharing.js";
+
+const checks: Checks = new Checks("importBuffer");
 
 const REQUIRED_USAGE = { STORAGE: 0x80, COPY_SRC: 0x04, COPY_DST: 0x08 } as const;
 
@@ -31,10 +33,14 @@ export class ForeignBuffers {
     isOurs: (buffer: GPUBuffer) => boolean,
   ): DeviceMemory {
     const buffer = checkBuffer(candidate, this.#maxBytes);
-    if (this.#live.has(buffer)) refuse("buffer", "has a handle already; allowed: one that has none");
-    if (isOurs(buffer)) refuse("buffer", "belongs to this backend; allowed: the handle that it came from");
+    if (this.#live.has(buffer)) checks.fail("buffer", "has a handle already; allowed: one that has none");
+    if (isOurs(buffer))
+      checks.fail("buffer", "belongs to this backend; allowed: the handle that it came from");
     if (bytes !== undefined && !(Number.isSafeInteger(bytes) && bytes > 0 && bytes <= buffer.size))
-      refuse("bytes", `is ${String(bytes)}; allowed: whole numbers from 1 to the buffer's ${buffer.size}`);
+      checks.fail(
+        "bytes",
+        `is ${String(bytes)}; allowed: whole numbers from 1 to the buffer's ${buffer.size}`,
+      );
     const memory = new DeviceMemory(buffer, buffer.size, this.#nextId--);
     memory.bytes = bytes ?? buffer.size;
     this.#live.set(buffer, memory);
@@ -57,25 +63,18 @@ export class ForeignBuffers {
 function checkBuffer(candidate: unknown, maxBytes: number): GPUBuffer {
   const { size, usage, mapState } = (candidate ?? {}) as Partial<GPUBuffer>;
   if (typeof size !== "number" || typeof usage !== "number")
-    refuse("buffer", `is ${String(candidate)}; allowed: a GPUBuffer of the backend's device`);
+    checks.fail("buffer", `is ${String(candidate)}; allowed: a GPUBuffer of the backend's device`);
   const missing = Object.entries(REQUIRED_USAGE).filter(([, flag]) => (usage & flag) === 0);
   if (missing.length > 0)
-    refuse(
+    checks.fail(
       "buffer",
       `lacks the usage ${missing.map(([name]) => name).join(" and ")}; allowed: ${Object.keys(REQUIRED_USAGE).join(" | ")}`,
     );
   // Kernels see buffers in runs of 16 bytes, and would not see the rest.
   if (size === 0 || size % BUFFER_GRANULARITY !== 0)
-    refuse("buffer", `has ${size} bytes; allowed: multiples of ${BUFFER_GRANULARITY}`);
-  if (size > maxBytes) refuse("buffer", `has ${size} bytes; allowed: up to ${maxBytes}`);
+    checks.fail("buffer", `has ${size} bytes; allowed: multiples of ${BUFFER_GRANULARITY}`);
+  if (size > maxBytes) checks.fail("buffer", `has ${size} bytes; allowed: up to ${maxBytes}`);
   if (mapState !== undefined && mapState !== "unmapped")
-    refuse("buffer", `is ${mapState === "mapped" ? "mapped" : "being mapped"}; allowed: unmapped ones`);
+    checks.fail("buffer", `is ${mapState === "mapped" ? "mapped" : "being mapped"}; allowed: unmapped ones`);
   return candidate as GPUBuffer;
-}
-
-function refuse(argument: string, complaint: string): never {
-  throw new BackendError("INVALID_ARGUMENT", `importBuffer: ${argument} ${complaint}`, {
-    operation: "importBuffer",
-    argument,
-  });
 }

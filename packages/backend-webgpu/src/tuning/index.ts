@@ -5,5 +5,4 @@ export type { TuningDevice, TuningDeviceOptions, TuningSession } from "./device.
 export type { TuneOptions } from "./report.js";
 export { TunableShapes } from "./shapes.js";
 export { TunedTable, tableOf } from "./table.js";
-export { assertNoProfile } from "./time.js";
 export type { TuningMeans } from "./tune.js";

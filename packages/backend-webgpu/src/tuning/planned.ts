@@ -1,9 +1,11 @@
 import type { ComputeBackend, DriverBackend, KnownOperations } from "@backplane/core";
 import type { DeviceMemory } from "../runtime/index.js";
 import { PlanDriver, type PlanMeans, rehearse } from "../warmup/warmup.js";
+import { checkTuneOptions } from "./check-options.js";
 import { openTuningDevice, type TuningDeviceOptions } from "./device.js";
 import { TaskCollector } from "./rehearsal.js";
 import type { TuneOptions } from "./report.js";
+import { assertNoProfile } from "./time.js";
 import { Abortion, type Findings, Tuner, type TuningMeans } from "./tune.js";
 
 /** What `tune` works with, as it was when it was called. */
@@ -21,6 +23,8 @@ export async function tunePlanned(
   { backend, known, planMeans, device: deviceOptions, options, means }: PlannedTuning,
   plan: (backend: ComputeBackend) => unknown,
 ): Promise<Findings> {
+  checkTuneOptions(options);
+  assertNoProfile(deviceOptions.session.profiling);
   const { capabilities } = backend;
   const device = openTuningDevice({
     ...deviceOptions,

@@ -1,5 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { Profiling } from "../profile/index.js";
+import { startProfile } from "../profile/profiler.js";
 
 /** Returns the device seconds for the kernels of `tune` among those that `enqueue` enqueues. */
 export async function timeByTimestamps(
@@ -8,7 +9,7 @@ export async function timeByTimestamps(
   synchronize: () => Promise<void>,
 ): Promise<number> {
   assertNoProfile(profiling);
-  const profiler = profiling.start({ maxTraceEvents: 0 });
+  const profiler = startProfile(profiling, { maxTraceEvents: 0 });
   try {
     enqueue();
     profiling.stop(profiler);

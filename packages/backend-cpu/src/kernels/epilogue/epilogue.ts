@@ -10,7 +10,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
-import { unaryFunctions } from "../unary/index.js";
+import { activationFunctions } from "../unary/index.js";
 import { mapVectors } from "../vector/index.js";
 
 /** The steps after finished sums, as parameters of kernels. */
@@ -43,7 +43,7 @@ export function hasEpilogue({ bias, activation }: EpilogueLocals): Value<"i32"> 
 function activationFunction(module: ModuleBuilder, kind: Activation): FunctionReference {
   return module.shared(`activate_${kind}`, (label) =>
     module.function(label, { at: "i32", count: "i32" }, (f, { at, count }) => {
-      const { emit, unroll } = unaryFunctions[kind].f32!;
+      const { emit, unroll } = activationFunctions[kind].f32!;
       // None of these kinds needs scratch.
       const compute = emit(f, at);
       const stream = { at, elements: elementsOf(f, "f32") };

@@ -1,7 +1,15 @@
 import type { GemmProblem } from "@backplane/core";
 import { sgemmName, sgemmTypes } from "../../native/sgemm-types.js";
-import { address, type CpuMemory, type Launch, launchers, type PlanContext } from "../kernel.js";
+import {
+  address,
+  type CpuMemory,
+  type Launch,
+  launchers,
+  type NativeProducts,
+  type PlanContext,
+} from "../kernel.js";
 import { evenParts } from "../vector/index.js";
+import type { BlasUse } from "./variants.js";
 
 /** The properties that determine the choice. */
 export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;
@@ -39,6 +47,12 @@ export function blasSuits({ m, n, k }: BlasShape): boolean {
   return m >= leastRows && n >= leastColumns && m * n * k >= leastProducts;
 }
 
+/** Whether the native library computes a problem; k is not 0. */
+export function usesBlas(problem: BlasShape, blas: BlasUse): boolean {
+  if (blas === "never" || !blasComputes(problem)) return false;
+  return blas === "where possible" || blasSuits(problem);
+}
+
 /**
  * Returns the rows and columns of C for one chunk. They depend on the shape alone and not on the number of
  * workers: a library may sum in another order for another shape of the part of C.
@@ -55,7 +69,7 @@ export function blasChunk(m: number, n: number): { readonly rows: number; readon
 const { launch } = launchers(sgemmName, sgemmTypes);
 
 /** gemm by the native library, in one command. */
-export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch {
+function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanContext): Launch {
   const { m, n, k, batch, strideA, strideB, strideC } = problem;
   const chunk = blasChunk(m, n);
   const rowChunks = Math.ceil(m / chunk.rows);
@@ -96,3 +110,6 @@ export function planBlas(problem: GemmProblem<CpuMemory>, { workers }: PlanConte
   // Without a time: however short it is, workers alone can call the library.
   return { kernel, words, chunks, helpers };
 }
+
+/** For backends that may have a native library. */
+export const nativeProducts: NativeProducts = { computes: usesBlas, plan: planBlas };

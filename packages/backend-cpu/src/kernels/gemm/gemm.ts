@@ -5,7 +5,6 @@ import type { EpilogueParameters } from "../epilogue/index.js";
 import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
 import { fillBytes } from "../memory/index.js";
 import { tileColumns } from "../tile/index.js";
-import { type BlasShape, blasComputes, blasSuits, planBlas } from "./blas.js";
 import { BlockPlanner } from "./blocks.js";
 import { probeKernel } from "./choose.js";
 import { expectGemm, settleGemm } from "./device.js";
@@ -120,8 +119,9 @@ function planGemm(given: Problem, context: PlanContext, choice: Choice, blas: Bl
   if (given.k === 0) return planEpilogueOnly(given, context, choice);
   const merged = mergeBatch(given);
   const problem = turnColumn(merged);
-  if (usesBlas(problem, blas)) {
-    const product = planBlas(problem, context);
+  const { nativeProducts } = context;
+  if (nativeProducts?.computes(problem, blas)) {
+    const product = nativeProducts.plan(problem, context);
     return isPlain ? [product] : [product, ...planEpilogueOnly({ ...given, beta: 1 }, context, choice)];
   }
   const { parameters, launches } = planEpilogue(merged, context);
@@ -156,12 +156,6 @@ function planProduct(
 function planEpilogueOnly(given: Problem, context: PlanContext, choice: Choice): readonly Launch[] {
   const { problem, launch } = zeroProduct(given, context);
   return [launch, ...planGemm(problem, context, choice, "never")];
-}
-
-/** Whether the native library computes a problem; k is not 0. */
-export function usesBlas(problem: BlasShape, blas: BlasUse): boolean {
-  if (blas === "never" || !blasComputes(problem)) return false;
-  return blas === "where possible" || blasSuits(problem);
 }
 
 /** A batch that shares B and whose A and C follow one another is one tall problem. */

@@ -1,12 +1,5 @@
-import type { Accuracy, UnaryKind, UnitsRange } from "@backplane/core";
-import {
-  type FunctionBuilder,
-  f32x4,
-  i32x4,
-  type Local,
-  type VectorFunction,
-  v128,
-} from "../../wasm/index.js";
+import type { Accuracy, UnaryKind } from "@backplane/core";
+import { f32x4, i32x4, v128 } from "../../wasm/index.js";
 import type { FormType } from "../elements/index.js";
 import {
   arctangent,
@@ -17,39 +10,14 @@ import {
   logarithmOfOnePlus,
   sharedConstants,
 } from "../math/index.js";
+import { activationFunctions } from "./activations.js";
 import { arccosine, arcsine } from "./arcs.js";
-import { erf, gelu } from "./gaussian.js";
+import { type Emit, few, long, short, type UnaryFunction, type Units } from "./forms.js";
+import { erf } from "./gaussian.js";
 import { areaCosine, areaSine, areaTangent, hyperbolicCosine, hyperbolicSine } from "./hyperbolic.js";
-import { exponentialLessOne, geluTanh, sigmoid, silu, softplus, tanh } from "./logistic.js";
+import { exponentialLessOne, sigmoid, softplus, tanh } from "./logistic.js";
 import { cosine, sine, tangent, trigonometryScratchBytes } from "./trigonometry.js";
 
-/** How one kind is computed on vectors of four lanes. */
-export interface UnaryForm {
-  /** Emits constants, to be called before the loop. */
-  readonly emit: (f: FunctionBuilder, scratch: Local<"i32">) => VectorFunction;
-  /** Vectors per round of the loop: more for computations of a few instructions. */
-  readonly unroll: number;
-  readonly scratchBytes: number;
-}
-
-/** One kind, for each type of lanes that it has. Results of tests are lanes of 1 or 0. */
-export interface UnaryFunction extends Readonly<Partial<Record<FormType, UnaryForm>>> {
-  /**
-   * The largest errors of floats, as in core's `Accuracy`: those measured on Node.js 20, 22 and 26
-   * (docs/numerics.md), plus a tenth, rounded up to a quarter. 0.5 is correct rounding. "exact": nothing is rounded.
-   */
-  readonly units: number | readonly UnitsRange[] | "exact";
-}
-
-type Emit = UnaryForm["emit"];
-type Units = UnaryFunction["units"];
-
-const few = (emit: Emit): UnaryForm => ({ emit, unroll: 4, scratchBytes: 0 });
-const short = (units: Units, emit: Emit): UnaryFunction => ({ f32: few(emit), units });
-const long = (units: Units, emit: Emit): UnaryFunction => ({
-  f32: { emit, unroll: 1, scratchBytes: 0 },
-  units,
-});
 const trigonometric = (units: Units, emit: Emit): UnaryFunction => ({
   f32: { emit, unroll: 1, scratchBytes: trigonometryScratchBytes },
   units,
@@ -70,16 +38,7 @@ const withIntegers = (floats: UnaryFunction, signed: Emit, unsigned: Emit = sign
 
 /** The one table of unary functions: kernels, operation, declared accuracy and tests are made from it. */
 export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
-  // pmax keeps NaN and -0, and the addition gives them the sign of relu(0); max takes several instructions.
-  relu: short("exact", (f) => {
-    const { zero } = sharedConstants(f);
-    return (x) => f32x4.add(f32x4.pmax(x, zero), zero);
-  }),
-  relu6: short("exact", (f) => {
-    const { zero } = sharedConstants(f);
-    const six = f.let(f32x4.const(6));
-    return (x) => f32x4.pmin(f32x4.add(f32x4.pmax(x, zero), zero), six);
-  }),
+  ...activationFunctions,
   sigmoid: long(2.75, sigmoid),
   tanh: long(3, tanh),
   exp: long(1.25, exponential),
@@ -151,9 +110,6 @@ export const unaryFunctions: Readonly<Record<UnaryKind, UnaryFunction>> = {
     },
   ),
   erf: long(1.75, erf),
-  gelu: long([{ below: -1, units: 6.5 }, { below: 0, units: 4.5 }, { units: 3.25 }], gelu),
-  geluTanh: long([{ below: -1, units: 3.5 }, { units: 2.5 }], geluTanh),
-  silu: long([{ below: -1, units: 3.5 }, { units: 2.75 }], silu),
   softplus: long(2, softplus),
   isNaN: test("gtS"),
   isInfinite: test("eq"),

@@ -1,2 +1,3 @@
+export { activationFunctions } from "./activations.js";
 export { unaryFunctions } from "./functions.js";
 export { unary } from "./unary.js";

@@ -13,6 +13,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { firstOfRow, placeInRow } from "../rows/index.js";
 
 /*
  * An invocation keeps the best element that it has read and its place. Where invocations meet, elements are keys:
@@ -74,7 +75,7 @@ export function argReduceProgram(tile: ArgReduceTile): Program<"data" | "output"
   const type = { value: vectorOf(value, vector), words: vectorOf("u32", vector) };
   const isFloat = value === "f32";
   const count = UNROLL[vector];
-  const place = (index: string) => `first + (${index}) * parameters.inner`;
+  const place = (index: string) => placeInRow(along, index);
   const take = (x: string, index: string) =>
     `take(${x}, ${type.words}(${index}), &best, &place${isFloat ? ", &seen" : ""});`;
   return program({
@@ -115,10 +116,21 @@ fn key_of(value: ${type.value}) -> ${type.words} {
 fn search(first: u32, start: u32, end: u32, reducer: u32) -> Pair {
   let own = start + reducer;
   if (own >= end) { return NOTHING; }
-  var best = load(${place("own")});
+  var best: ${type.value};
   var place = ${type.words}(own);
-  ${isFloat ? `var seen = ${type.words}(0u);` : ""}
-  var next = own;
+  ${isFloat ? `var seen: ${type.words};` : ""}
+  var next = own + LANES;
+  if (own + ${count - 1}u * LANES < end) {
+    // As in the loop below, which has nothing left to do for short rows.
+${lines(count, (i) => `    let value_${i} = load(${place(`own + ${i}u * LANES`)});`)}
+    best = value_0;
+    ${isFloat ? "seen = magnitude(best);" : ""}
+${lines(count - 1, (i) => `    ${take(`value_${i + 1}`, `own + ${i + 1}u * LANES`)}`)}
+    next = own + ${count}u * LANES;
+  } else {
+    best = load(${place("own")});
+    ${isFloat ? "seen = magnitude(best);" : ""}
+  }
   for (; next + ${count - 1}u * LANES < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.
 ${lines(count, (i) => `    let value_${i} = load(${place(`next + ${i}u * LANES`)});`)}
@@ -273,7 +285,7 @@ fn main(${linearBuiltins}) {
   let row = (group - segment * parameters.row_blocks) * SLOTS + slot;
   let start = segment * parameters.segment_length;
   let end = select(start, min(start + parameters.segment_length, parameters.length), row < parameters.rows);
-  let first = (row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner;
+  let first = ${firstOfRow[along]};
   let best = best_of(slot, reducer, ${search});
   if (reducer == 0u && row < parameters.rows && start < parameters.length) {
     write(segment * parameters.rows + row, best);

@@ -22,7 +22,8 @@ import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { areAligned, followOneAnother, placeValues } from "./places.wgsl.js";
 import { attendedValues, type PreparedMask, prepareMask, preparesMask } from "./prepared-mask.wgsl.js";
-import { type AttentionChoice, selectAttention } from "./select.js";
+import { type AttentionChoice, type DirectChoice, selectAttention } from "./select.js";
+import { enqueueSplitAttention } from "./split/split.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
@@ -87,7 +88,7 @@ function takesApart(
   name: "q" | "k" | "v" | "out",
   rows: Rows,
 ): boolean {
-  if (choice.kind === "thin" || choice.kind === "decode") return false;
+  if (choice.kind === "thin" || choice.kind === "decode" || choice.kind === "split") return false;
   if (name === "k" || name === "v") return true;
   if (name === "out") {
     // Parts are joined, and single halves rounded, by kernels for contiguous rows.
@@ -109,6 +110,7 @@ export function attentionShape(problem: Problem): AttentionShape {
     keyLength,
     headSize,
     wholeEights: isVector(problem, 8) && copiedMaskBytes(problem) <= MOST_COPIED,
+    bare: hidingOf(problem) === undefined && problem.logSumExp === undefined,
   };
 }
 
@@ -132,6 +134,10 @@ export function enqueueAttention(
   choice: AttentionChoice,
 ): void {
   const { dtype, out, logSumExp } = problem;
+  if (choice.kind === "split") {
+    enqueueSplitAttention(context, problem, shape, choice.variant);
+    return;
+  }
   // No buffer may be bound twice to be written.
   if (logSumExp !== undefined && logSumExp.memory === out.memory) {
     const logs = context.scratch(logSumExp.byteLength);
@@ -158,7 +164,7 @@ function enqueue(
   context: KernelContext,
   problem: Problem,
   shape: AttentionShape,
-  choice: AttentionChoice,
+  choice: DirectChoice,
   vector: boolean,
   results: BufferRegion,
 ): void {
@@ -237,7 +243,7 @@ function maskedBy(
 
 function programFor(
   { dtype, keyLength, headSize, visible, logSumExp, rows }: Problem,
-  choice: AttentionChoice,
+  choice: DirectChoice,
   vector: boolean,
   isSplit: boolean,
   hiding: Hiding | undefined,

@@ -1,6 +1,7 @@
 import type { FloatType } from "@backplane/core";
 import {
   floatLayouts,
+  input,
   linearBuiltins,
   lines,
   memoized,
@@ -58,6 +59,8 @@ export interface AttentionForm {
   readonly hiding?: Hiding | undefined;
   /** Whether rows of operands lie apart, which takes as many query heads as key heads; not those of parts. Default: false. */
   readonly apart?: boolean;
+  /** Rows of a block: only blocks that the product of parts has left are computed, see `attentionSplitProgram`. */
+  readonly onlyLeft?: number;
 }
 
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
@@ -314,7 +317,7 @@ ${(["q", "k", "v"] as const).map((name) => base(name, ofHead(name))).join("\n")}
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector, columns, hiding, logs = false, apart = false } = form;
+    const { dtype, vector, columns, hiding, logs = false, apart = false, onlyLeft } = form;
     const pitched = (name: "q" | "k" | "v") => (apart ? { pitch: `parameters.${name}_row` } : {});
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
@@ -329,7 +332,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
       ...{ name: "v", first: "valueBase", last: "keyLast", ...pitched("v") },
     });
     const result = resultText(form);
-    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}`;
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}${onlyLeft === undefined ? "" : `_left_${onlyLeft}`}`;
     const statistics: Record<string, Storage> =
       form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
@@ -339,6 +342,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
         ...logBindings(logs), // matrices x rows
+        ...(onlyLeft === undefined ? {} : { left: input("u32") }), // matrices x blocks
       },
       uniform: true,
       parameters: {
@@ -386,7 +390,12 @@ fn main(${linearBuiltins}) {
   let result = group % results_count; // part * matrices + matrix
   let matrix = result % parameters.matrices;
   let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
-${basesText(apart)}
+${
+  onlyLeft === undefined
+    ? ""
+    : `  if (left[parameters.left_offset + matrix * ((parameters.rows + ${onlyLeft - 1}u) / ${onlyLeft}u) + rowBase / ${onlyLeft}u] == 0u) { return; }
+`
+}${basesText(apart)}
 
 ${rowLimits(hiding)}
 ${tilePlace(scores)}${hiding?.mask === undefined ? "" : `\n${rowLines(tile, (r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}`}

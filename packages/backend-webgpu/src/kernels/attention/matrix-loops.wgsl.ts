@@ -218,7 +218,7 @@ export function allKeysText(tile: AttentionMatrixTile, form: AttentionMatrixForm
 }
 
 /** Tells all invocations whether something is true in any subgroup. */
-function agreedText({ subgroups }: AttentionMatrixTile, own: string, result: string): string {
+export function agreedText({ subgroups }: AttentionMatrixTile, own: string, result: string): string {
   return `    if (place == 0u) { flags[subgroup] = u32(${own}); }
     let ${result}_flags = workgroupUniformLoad(&flags);
     let ${result} = (${Array.from({ length: subgroups }, (_, i) => `${result}_flags[${i}]`).join(" | ")}) != 0u;`;

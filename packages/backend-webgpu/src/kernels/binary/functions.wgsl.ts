@@ -10,7 +10,13 @@ import {
 } from "@backplane/core";
 import { type ComputedType, wgsl } from "../../program/index.js";
 import type { MathFunctionName } from "../elementwise/index.js";
-import { type FunctionText, inputLayouts, mathFunctions, pairFunctions } from "../elementwise/index.js";
+import {
+  arcFunctions,
+  type FunctionText,
+  inputLayouts,
+  mathFunctions,
+  pairFunctions,
+} from "../elementwise/index.js";
 
 interface BinaryFunction {
   readonly expression: string;
@@ -172,7 +178,7 @@ export function binaryText(kind: BinaryKind, dtype: BinaryType, name: string): F
 /** Returns `fn apply(a: f32, b: f32) -> f32`, or of other types, and the functions that it calls. */
 export function binaryFunction(kind: BinaryKind, dtype: BinaryType): string {
   const { uses, helpers, source } = binaryText(kind, dtype, "apply");
-  return [mathFunctions(uses, pairFunctions), helpers, source].join("\n\n");
+  return [mathFunctions(uses, pairFunctions, arcFunctions), helpers, source].join("\n\n");
 }
 
 export const binaryAccuracy: NonNullable<Accuracy["binary"]> = Object.fromEntries(

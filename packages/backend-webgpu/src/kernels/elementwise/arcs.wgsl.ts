@@ -1,7 +1,7 @@
 import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
-/** Angles, and logarithms and exponentials near 1; a part of `math.wgsl.ts`. */
+/** Angles, and logarithms and exponentials near 1. They use those of `math.wgsl.ts`. */
 export const arcFunctions: Readonly<
   Record<
     "angle" | "arc_tail" | "exponential_less_one" | "half_exponential" | "shifted_logarithm",

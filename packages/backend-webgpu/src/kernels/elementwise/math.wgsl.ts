@@ -1,7 +1,5 @@
 import { wgsl } from "../../program/index.js";
-import { arcFunctions } from "./arcs.wgsl.js";
 import type { MathFunction, MathFunctionName, MathFunctions } from "./math-function.js";
-import { turnFunctions } from "./turns.wgsl.js";
 
 /**
  * Elementary functions for one f32. WGSL's own have wide tolerances (exp may be off by 3 + 2|x| units in the
@@ -277,16 +275,15 @@ fn upper_half(x: f32) -> f32 {
   return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
 }`,
   },
-  ...turnFunctions,
-  ...arcFunctions,
 };
 
 /**
  * The text of some functions and all that they use, each once, in an order that reads well. `more` has those that only
  * some kernels need, and the others do not bring along.
  */
-export function mathFunctions(names: readonly MathFunctionName[], more: MathFunctions = {}): string {
-  const functionOf = (name: MathFunctionName): MathFunction => (functions[name] ?? more[name])!;
+export function mathFunctions(names: readonly MathFunctionName[], ...more: readonly MathFunctions[]): string {
+  const all: MathFunctions = Object.assign({}, functions, ...more);
+  const functionOf = (name: MathFunctionName): MathFunction => all[name]!;
   const wanted = new Set<MathFunctionName>();
   const add = (name: MathFunctionName): void => {
     for (const used of functionOf(name).uses ?? []) add(used);

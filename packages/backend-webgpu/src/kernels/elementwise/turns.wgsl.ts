@@ -1,7 +1,7 @@
 import { wgsl } from "../../program/index.js";
 import type { MathFunction } from "./math-function.js";
 
-/** From an angle to the quarter turns in it and the rest, and to its sine; a part of `math.wgsl.ts`. */
+/** From an angle to the quarter turns in it and the rest, and to its sine. They use those of `math.wgsl.ts`. */
 export const turnFunctions: Readonly<
   Record<"quarter_turns" | "far_quarter_turns" | "sine_of_parts", MathFunction>
 > = {

@@ -13,9 +13,9 @@ import { SIDE, SUBGROUP, UNIT } from "../tiles/index.js";
 import { operandParameters, tilePrologue } from "./gemm.wgsl.js";
 import { type MatrixTile, matrixThreads, matrixTileName } from "./matrix-tile.js";
 import { type Panels, panelsOf } from "./panels.wgsl.js";
-import { type ResultForm, resultParameters, resultText } from "./results.wgsl.js";
+import { type ResultForm, resultParameters, resultText, storesHalves } from "./results.wgsl.js";
 
-/** Quads only, with `target` "matrix". */
+/** With `target` "matrix" and without `vectorC`, results of f16 are stored one by one. */
 export interface MatrixForm extends ResultForm {
   readonly transA: boolean;
   readonly transB: boolean;
@@ -68,6 +68,20 @@ function storeResults(tile: MatrixTile, a: Panels, b: Panels, form: MatrixForm):
   let at = area + row * ${pitch}u + place % ${quads}u;
 ${lines(rounds, (i) => `  let values_${i} = bitcast<vec4f>(${panel}[at + ${i * rowsAtOnce * pitch}u]);`)}
 ${lines(rounds, (i) => `  ${stored(`row + ${i * rowsAtOnce}u`, `values_${i}`)}`)}`;
+  // Neighbours have neighbouring columns, and each writes its halves by itself.
+  const ofRow = (row: string, i: number) =>
+    `bitcast<f32>(${panel}[area + (${row} + ${i}u) * ${pitch}u + place / 4u][place % 4u])`;
+  const fourRows = (row: string) => `vec4f(${[0, 1, 2, 3].map((i) => ofRow(row, i)).join(", ")})`;
+  const storeRows = (row: string, values: string) =>
+    `store_rows(result, firstRow + strip / ${across}u * ${SIDE}u + ${row}, firstColumn + strip % ${across}u * ${columns}u + place, ${values});`;
+  const storeRowsInLoop = `  for (var row = 0u; row < ${SIDE}u; row += 4u) {
+    ${storeRows("row", fourRows("row"))}
+  }`;
+  const storeRowsAtOnce = `${lines(SIDE / 4, (i) => `  let rows_${i} = ${fourRows(`${4 * i}u`)};`)}
+${lines(SIDE / 4, (i) => `  ${storeRows(`${4 * i}u`, `rows_${i}`)}`)}`;
+  const inLoop = storesInLoops(form);
+  const whole = inLoop ? storeInLoop : storeAtOnce;
+  const single = inLoop ? storeRowsInLoop : storeRowsAtOnce;
   // The remainder changes nothing, but bounds the place.
   return `  let firstRow = rowBase + panelRow * ${tile.subgroupRows}u;
   let firstColumn = columnBase + panelColumn * ${tile.subgroupColumns}u;
@@ -84,7 +98,7 @@ ${lines(down, (i) => lines(across, (strip) => `    case ${i * across + strip}u: 
   }
   workgroupBarrier();
 ${isBiased ? `  let added = ${biasOf(across - 1)};` : ""}
-${storesInLoops(form) ? storeInLoop : storeAtOnce}
+${storesHalves(form) ? single : whole}
   }`;
 }
 

@@ -5,8 +5,9 @@ import { activated, activationText, type Epilogue, hasTail } from "../epilogue.w
 /** The place of a kernel's results, and the operations on them; sums of parts have no epilogue. */
 export interface ResultForm extends Epilogue {
   /**
-   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`. `scratch`: f32
-   * results elsewhere, because f16 is rounded and packed afterwards, or because the sums are parts of the whole.
+   * `matrix`: alpha * sum + beta * C and the epilogue, straight into C, which is f32 or `vectorC`, unless the program
+   * enables f16 and stores by `store_rows`. `scratch`: f32 results elsewhere, because f16 is rounded and packed
+   * afterwards, or because the sums are parts of the whole.
    */
   readonly target: "matrix" | "scratch";
   /** With `scratch`: C is bound and beta * C is added. Without it C is never touched. */
@@ -18,7 +19,10 @@ export interface ResultForm extends Epilogue {
    * that write nothing but quads. A C that is only read, to be added to scratch, may have any layout.
    */
   readonly vectorC?: boolean;
-  /** With `vectorC`: beta is 0, and the text does not mention C. Default: that is found out when it runs. */
+  /**
+   * With `vectorC` or halves at any place: beta is 0, and the text does not read C. Default: that is found out when it
+   * runs.
+   */
   readonly overwritesC?: boolean;
   /**
    * With `vectorC`, for f32: results are the sums as they are, without alpha, C or an epilogue. Compilers for GPUs
@@ -33,6 +37,7 @@ export interface ResultForm extends Epilogue {
  */
 export function resultText(form: ResultForm): { bindings: Record<string, Storage>; functions: string } {
   if (form.vectorC) return vectorResultText(form);
+  if (storesHalves(form)) return halvesResultText(form);
   const { dtype, readsC, bias, activation } = form;
   const inPlace = form.target === "matrix";
   const readable = inPlace || readsC;
@@ -76,6 +81,46 @@ fn store_quad(matrix: u32, row: u32, column: u32, sums: vec4f) {
   if (last >= 3u) { ${target}[at + 3u] = value.w; }
 }
 ${readable ? quadOfC : ""}`,
+  };
+}
+
+/** Whether results are halves at any place, for programs that enable f16. */
+export function storesHalves({ dtype, target, vectorC }: ResultForm): boolean {
+  return dtype === "f16" && target === "matrix" && !vectorC;
+}
+
+/**
+ * For `storesHalves`: only `store_rows`, for one column of four rows. Elements of `array<f16>` are written without their
+ * neighbours, which may be another's; they are computed as bits, as everywhere.
+ */
+function halvesResultText(form: ResultForm): ReturnType<typeof resultText> {
+  const { dtype, activation, bias, overwritesC = false } = form;
+  const { functions, name } = packing(form);
+  const places = [0, 1, 2, 3].map((row) => `at + min(${row}u, last) * parameters.c_pitch`);
+  const add = `
+  if (parameters.beta != 0.0) {
+    value += parameters.beta * vec4f(${places.map((place) => `c_at(${place})`).join(", ")});
+  }`;
+  const readC = `
+fn c_at(place: u32) -> f32 { return unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x; }
+`;
+  return {
+    bindings: { c: output("f16"), ...biasBinding(form) },
+    functions: wgsl`${activationText(activation, dtype)}${biasText(form)}${functions}${overwritesC ? "" : readC}
+fn store_rows(matrix: u32, row: u32, column: u32, sums: vec4f) {
+  if (row >= parameters.m || column >= parameters.n) { return; }
+  let last = parameters.m - 1u - row;
+  let at = parameters.c_offset + matrix * parameters.c_step + row * parameters.c_pitch + column;
+  var value = parameters.alpha * sums;${overwritesC ? "" : add}${bias ? "\n  value += bias_at(column);" : ""}
+  let halves = ${name}(${activated(activation, "value", true)});
+  let low = bitcast<vec2<f16>>(halves.x);
+  let high = bitcast<vec2<f16>>(halves.y);
+  c[at] = low.x;
+  if (last >= 1u) { c[at + parameters.c_pitch] = low.y; }
+  if (last >= 2u) { c[at + 2u * parameters.c_pitch] = high.x; }
+  if (last >= 3u) { c[at + 3u * parameters.c_pitch] = high.y; }
+}
+`,
   };
 }
 

@@ -3,10 +3,12 @@ import { halfFunctions } from "../../program/index.js";
 import { binaryText } from "../binary/index.js";
 import { conversionFunction, conversionFunctions } from "../copy/index.js";
 import {
+  arcFunctions,
   type FunctionText,
   type MathFunctionName,
   mathFunctions,
   pairFunctions,
+  turnFunctions,
 } from "../elementwise/index.js";
 import { unaryText } from "../unary/index.js";
 
@@ -39,7 +41,7 @@ export function expressionText({ steps, results }: ExpressionTile): string {
     `struct Results { ${members.join(", ")} }`,
     halfFunctions,
     ...(converts ? [conversionFunctions] : []),
-    mathFunctions([...uses], pairFunctions),
+    mathFunctions([...uses], turnFunctions, arcFunctions, pairFunctions),
     ...functions.values(),
     `fn expression(${[...inputs, ...places].join(", ")}) -> Results {`,
     ...lines,

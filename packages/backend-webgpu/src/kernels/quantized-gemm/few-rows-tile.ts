@@ -38,9 +38,16 @@ export const wideTile: FewRowsTile = {
   ahead: true,
 };
 
-/** For one row, if all of its workgroups run at a time, and are more of those that do than with four columns. */
+/** For one long row, if all of its workgroups run at a time, and are more of those that do than with four columns. */
 export const oneRowTile: FewRowsTile = { rows: 1, columns: 3, across: 4, threads: 128, run: 32 };
 
+/** For one row times so few columns that even workgroups of twice the size all run at a time. */
+export const fewColumnsTile: FewRowsTile = { rows: 1, columns: 4, across: 4, threads: 256, run: 32 };
+
+/** The least k with which three columns for each invocation take less time than four. */
+const LONG_ROW = 4096;
+
+/** Workgroups of 128 invocations. */
 const AT_A_TIME: number = 8 * MULTIPROCESSORS;
 
 /** With fewer workgroups of `wideTile` than these, twice as many that are half as wide take less time. */
@@ -49,16 +56,20 @@ const FEWEST_WIDE: number = (3 * BUSY_WORKGROUPS) / 4;
 /** lavapipe takes most of a minute to compile more. */
 const SOON_COMPILED_ROWS = 2;
 
-/** For m rows and n columns. Rows past the end are computed again, and not stored. */
-export function fewRowsTile(m: number, n: number, features: DeviceFeatures): FewRowsTile {
+/** For m rows of k and n columns. Rows past the end are computed again, and not stored. */
+export function fewRowsTile(
+  { m, n, k }: { readonly m: number; readonly n: number; readonly k: number },
+  features: DeviceFeatures,
+): FewRowsTile {
   const most = features.family?.compilesSlowly ? SOON_COMPILED_ROWS : Number.POSITIVE_INFINITY;
   const allowed = fewRowsTiles.filter(({ rows }) => rows <= most);
   const usual = allowed.find(({ rows }) => rows >= m);
   // SwiftShader takes twice as long to compile the wide one.
   if (isNarrow(features)) return usual ?? allowed.at(-1)!;
   if (m === 1) {
+    if (fewRowsWorkgroups(fewColumnsTile, m, n) <= AT_A_TIME / 2) return fewColumnsTile;
     const share = fewRowsWorkgroups(oneRowTile, m, n) / AT_A_TIME;
-    if (share > 3 / 4 && share <= 1) return oneRowTile;
+    if (k >= LONG_ROW && share > 3 / 4 && share <= 1) return oneRowTile;
   }
   if (usual !== undefined) return usual;
   return fewRowsWorkgroups(wideTile, m, n) >= FEWEST_WIDE ? wideTile : allowed.at(-1)!;

@@ -91,7 +91,7 @@ function addsOf({ beta, c }: Problem, { region }: Results): Finish["adds"] {
 /** Few rows of A, by weights that are dequantized in registers. */
 export function runFewRows(context: KernelContext, problem: Problem, results: Results): void {
   const { dtype, bits, scaleType, block, m, n, k, blocks, a, b } = problem;
-  const tile = fewRowsTile(m, n, context.features);
+  const tile = fewRowsTile(problem, context.features);
   const form: FewRowsForm = {
     bits,
     scaleType,

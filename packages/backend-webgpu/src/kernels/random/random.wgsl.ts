@@ -12,7 +12,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { mathFunctions } from "../elementwise/index.js";
+import { mathFunctions, turnFunctions } from "../elementwise/index.js";
 import { philoxParameterTypes } from "./philox.js";
 import { philoxFunctions } from "./philox.wgsl.js";
 
@@ -86,7 +86,7 @@ fn elements_of(words: vec4<u32>) -> vec4<f32> {
   normal: {
     ...{ value: "f32", parameters: { mean: "f32", deviation: "f32" } },
     source: () => wgsl`
-${mathFunctions(["split_exponent", "log_near_one", "sine_of_parts"])}
+${mathFunctions(["split_exponent", "log_near_one", "sine_of_parts"], turnFunctions)}
 
 /// r (cos t, sin t): r^2 = -2 log((a + 1/2) / 2^32), t = 2 pi b / 2^32
 fn normal_pair(a: u32, b: u32) -> vec2<f32> {

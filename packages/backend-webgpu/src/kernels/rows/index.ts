@@ -22,6 +22,7 @@ export {
   larger,
   loadFunction,
   placeInGroup,
+  placeInRow,
   placeInSegment,
   plus,
   sharedResult,

@@ -169,6 +169,13 @@ export function storeWord(count: string, result: string): string {
   output[word] = new_word;`;
 }
 
-/** Loads count vectors; so does inner, if these lie along it. */
-export const firstOfRow =
-  "(row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner";
+/** The place of the first load of a row. Loads count vectors; so does inner, if these lie along it, and it is 1 otherwise. */
+export const firstOfRow: Readonly<Record<Along, string>> = {
+  length: "row * parameters.length",
+  inner: "(row / parameters.inner) * parameters.length * parameters.inner + row % parameters.inner",
+};
+
+/** The place of a load of a row whose first one is at `first`. */
+export function placeInRow(along: Along, index: string): string {
+  return along === "length" ? `first + ${index}` : `first + (${index}) * parameters.inner`;
+}

@@ -20,6 +20,7 @@ import {
   firstOfRow,
   loadFunction,
   placeInGroup,
+  placeInRow,
   placeInSegment,
   plus,
   resultType,
@@ -53,7 +54,7 @@ export function registerProgram(tile: RegisterTile): Program<RowBinding, "rows" 
   const bindings = { ...inputBindings(tile), output: output(storageOf(dtype, vector)) };
   const place = (i: number) => `reducer + ${i}u * LANES`;
   const isThere = (i: number) => `${place(i)} < length`;
-  const at = (i: number) => `first + (${place(i)}) * parameters.inner`;
+  const at = (i: number) => placeInRow(along, place(i));
   const terms = Array.from({ length: values }, (_, i) => termOf(kind, `y_${i}`, `dy_${i}`));
   const sum = tree(terms, plus);
   return program({
@@ -74,7 +75,7 @@ fn main(${linearBuiltins}) {
   ${placeInGroup(along)}
   let row = workgroup_index(workgroup, workgroups) * SLOTS + slot;
   let length = select(0u, parameters.length, row < parameters.rows);
-  let first = ${firstOfRow};
+  let first = ${firstOfRow[along]};
 ${lines(values, (i) => `  var y_${i} = ${type.f}(0.0);\n  var dy_${i} = ${type.f}(0.0);`)}
   // All loads before their first use, so that they are under way together.
 ${lines(values, (i) => `  if (${isThere(i)}) { y_${i} = load_y(${at(i)}); dy_${i} = load_dy(${at(i)}); }`)}
@@ -103,7 +104,7 @@ export function sumsProgram(tile: SumsTile): Program<SumsBinding, SumsParameter>
   // Loads of each input that are under way together.
   const count = along === "length" && vector === 4 ? 4 : 8;
   const place = (i: number) => `next + ${i}u * LANES`;
-  const at = (i: number) => `first + (${place(i)}) * parameters.inner`;
+  const at = (i: number) => placeInRow(along, place(i));
   const terms = Array.from({ length: count }, (_, i) =>
     withOutput ? termOf("softmax", `y_${i}`, `dy_${i}`) : `dy_${i}`,
   );
@@ -128,7 +129,7 @@ ${sharedResult("sum_of", plus, shared, lanes)}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   ${placeInSegment(along)}
-  let first = ${firstOfRow};
+  let first = ${firstOfRow[along]};
   var own = ${type.f}(0.0);
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.

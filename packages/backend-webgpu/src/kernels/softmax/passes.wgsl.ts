@@ -18,6 +18,7 @@ import {
   firstOfRow,
   larger,
   loadFunction,
+  placeInRow,
   placeInSegment,
   plus,
   resultType,
@@ -86,7 +87,7 @@ fn finished(sum: f32) -> f32 {
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   ${placeInSegment(along)}
-  let first = ${firstOfRow};
+  let first = ${firstOfRow[along]};
   let nothing = ${isPairs ? "vec2<f32>(LOWEST, 0.0)" : `${type.f}(from_bits(0xff800000u))`};
   var largest = ${shared.f}(LOWEST);
   var sum = ${type.f}(0.0);
@@ -95,7 +96,7 @@ fn main(${linearBuiltins}) {
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.
 ${lines(count, (i) => `    var load_${i} = nothing;`)}
-${lines(count, (i) => `    if (${place(i)} < end) { load_${i} = load(first + (${place(i)}) * parameters.inner); }`)}
+${lines(count, (i) => `    if (${place(i)} < end) { load_${i} = load(${placeInRow(along, place(i))}); }`)}
 ${lines(count, (i) => `    let value_${i} = load_${i}${isPairs ? ".x" : ""};`)}
 ${
   isPairs

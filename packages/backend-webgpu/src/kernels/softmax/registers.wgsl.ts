@@ -17,6 +17,7 @@ import {
   larger,
   loadFunction,
   placeInGroup,
+  placeInRow,
   plus,
   storageOf,
   storeFunction,
@@ -60,10 +61,10 @@ fn main(${linearBuiltins}) {
   ${placeInGroup(along)}
   let row = workgroup_index(workgroup, workgroups) * SLOTS + slot;
   let length = select(0u, parameters.length, row < parameters.rows);
-  let first = ${firstOfRow};
+  let first = ${firstOfRow[along]};
   let nothing = ${type.f}(from_bits(0xff800000u)); // -Infinity: a weight of 0
 ${lines(values, (i) => `  var value_${i} = nothing;`)}
-${lines(values, (i) => `  if (${place(i)} < length) { value_${i} = load(first + (${place(i)}) * parameters.inner); }`)}
+${lines(values, (i) => `  if (${place(i)} < length) { value_${i} = load(${placeInRow(along, place(i))}); }`)}
   let top = ${tree(
     names.map((name) => `bitcast<${type.i}>(${name})`),
     larger,
@@ -82,7 +83,7 @@ ${
   let sum = ${tree(kind === "softmax" ? names : names.map((name) => `weight(${name})`), plus)};
   let total = sum_of(slot, reducer, ${spoiltSum(along, type, "sum")});
   let last = ${shared.f}(${each(shared, "total", (x) => `${last}(${x})`)});
-${lines(values, (i) => `  if (${place(i)} < length) { store(first + (${place(i)}) * parameters.inner, ${resultOf(kind, type, `value_${i}`, "last")}); }`)}
+${lines(values, (i) => `  if (${place(i)} < length) { store(${placeInRow(along, place(i))}, ${resultOf(kind, type, `value_${i}`, "last")}); }`)}
 }
 `,
   });

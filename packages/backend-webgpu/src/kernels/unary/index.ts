@@ -5,13 +5,15 @@ import { type UnaryType, unaryAccuracy, unaryKindsOf } from "./functions.wgsl.js
 import { unarySegments } from "./segments.js";
 import { runUnary } from "./unary.js";
 
-export { unaryFunction, unaryText } from "./functions.wgsl.js";
+export { activationFunction } from "./activations.wgsl.js";
+export { unaryText } from "./functions.wgsl.js";
 
 const types: readonly (readonly UnaryType[])[] = [floatTypes, integerTypes, ["u8"]];
 
+// "Pure": bundles of those who only use the functions above leave it out.
 export const unary: OperationEntry<"unary", UnaryProblem<DeviceMemory>> = {
   operation: "unary",
-  supports: types.map((dtype) => ({ dtype, kind: unaryKindsOf(dtype[0]!) })),
+  supports: /* @__PURE__ */ types.map((dtype) => ({ dtype, kind: unaryKindsOf(dtype[0]!) })),
   run: runUnary,
   segments: () => unarySegments,
   accuracy: unaryAccuracy,
