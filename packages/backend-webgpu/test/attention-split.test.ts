@@ -1,4 +1,4 @@
-// Tags: kernels, pure
+// Tags: kernels, pure, long
 import { assert } from "chai";
 import { create } from "webgpu";
 import { attentionShape, runChoice } from "#src/kernels/attention/attention.js";
