@@ -326,7 +326,7 @@ describe("webgpu attention", () => {
   });
 
   it("prepares masks that many rows of queries share, within a limit of memory", () => {
-    const sizes = { batch: 8, heads: 16, kvHeads: 16, queryLength: 2048, keyLength: 2048, headSize: 64 };
+    const sizes = { batch: 8, heads: 32, kvHeads: 32, queryLength: 2048, keyLength: 2048, headSize: 64 };
     const prepares = (strides: MaskAxes, others: object = {}, dtype: MaskType = "f16") =>
       preparesMask({
         ...{ ...sizes, dtype: "f16", visible: 2048, oldest: undefined, ...others },
@@ -339,7 +339,8 @@ describe("webgpu attention", () => {
     assert.isTrue(prepares([square, 0, 2048, 1], {}, "u8"));
     assert.isFalse(prepares([2 * square, square, 2048, 1], { batch: 3, heads: 2 }), "each head has its own");
     assert.isFalse(prepares([0, 0, 2048, 1], { keyLength: 895 }), "too few keys for rough weights");
-    assert.isFalse(prepares([0, 0, 2048, 1], { batch: 1, heads: 7 }), "soon done");
+    assert.isFalse(prepares([0, 0, 2048, 1], { batch: 1, heads: 31 }), "few heads share it");
+    assert.isFalse(prepares([0, 0, 2048, 1], { batch: 1, queryLength: 1023 }), "soon done");
     // One row for all queries, unless each sees other keys of it: then there are as many rows as queries.
     assert.isTrue(prepares([2048, 0, 0, 1]));
     assert.isFalse(prepares([2048, 0, 0, 1], { visible: 0 }));
