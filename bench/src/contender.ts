@@ -76,7 +76,7 @@ export class Expectations {
   constructor(test: Case) {
     const random = generator(2);
     const { elements } = test.output;
-    const terms = Math.max(test.cost.flops / elements / 2, 1);
+    const { terms = Math.max(test.cost.flops / elements / 2, 1) } = test;
     const count = Math.min(Math.max(Math.floor(mostTerms / terms), 4), mostChecked, elements);
     this.#test = test;
     this.inputs = Object.fromEntries(

@@ -1,4 +1,4 @@
-import type { Comparison, Row } from "./result.js";
+import type { Comparison, Ratio, Row } from "./result.js";
 
 /** Whose rate is that of their operations; that of all others is the rate of memory. */
 const computes: readonly string[] = [
@@ -8,6 +8,7 @@ const computes: readonly string[] = [
   "conv2dInputGradient",
   "conv2dFilterGradient",
   "attention",
+  "attentionGradient",
   "quantizedGemm",
   "random",
   "sort",
@@ -36,7 +37,7 @@ export function timeText(seconds: number): string {
 }
 
 /** How ours compares with the other, by the medians and by the best of both. */
-export function ratioText({ against, ratio, bestRatio }: Comparison): string {
+export function ratioText({ against, ratio, bestRatio }: Ratio): string {
   return `${twoDigits(ratio)} of ${against} (best ${twoDigits(bestRatio)})`;
 }
 
@@ -47,13 +48,14 @@ export function twoDigits(value: number): string {
 
 /** One row for people. */
 export function line(row: Row): string {
-  const { comparison, ofFloor, median, unstable, configuration } = row;
+  const { comparison, anchor, ofFloor, median, unstable, configuration } = row;
   const parts = [
     `  ${configuration.padEnd(18)}`,
     `${timeText(median).padStart(9)} us`,
     rate(row).padStart(15),
     ofFloor === undefined ? "" : `${percent(ofFloor)} of the floor`,
     comparison === undefined ? "" : `${ratioText(comparison)}${verdict(comparison)}`,
+    anchor === undefined ? "" : ratioText(anchor),
     unstable ? "UNSTABLE" : "",
   ];
   return parts.filter((part) => part !== "").join("  ");

@@ -1,6 +1,7 @@
 import { latest } from "./drawings.js";
 import { percent, rate, timeText, twoDigits } from "./lines.js";
-import type { Comparison, Report, Row } from "./result.js";
+import type { Ratio, Report, Row } from "./result.js";
+import { stableSpread } from "./statistics.js";
 
 /** The markers before and after the tables in a document. */
 export const tableStart = "<!-- table of results -->";
@@ -75,14 +76,18 @@ function cardOf(name: string | undefined): string {
 
 function table(rows: readonly Row[], all: readonly Row[], cards: ReadonlyMap<Row, string>): string {
   const cells = rows.map((row) => {
-    const { comparison, ofFloor, unstable } = row;
+    const { comparison, anchor, ofFloor, unstable } = row;
+    const ratios = [
+      ...(comparison === undefined ? [] : [ratioText(plain(comparison, all), unstable)]),
+      ...(anchor === undefined ? [] : [ratioText(anchor, anchor.spread > stableSpread)]),
+    ];
     return [
       `${row.case.replace(PEERS, "")}${row.configuration === "default" ? "" : `, \`${row.configuration}\``}`,
       cards.get(row)!,
       timeText(row.median),
       rate(row),
       ofFloor === undefined ? "" : percent(ofFloor),
-      comparison === undefined ? (unstable ? "?" : "") : ratioText(plain(comparison, all), unstable),
+      ratios.length === 0 ? (unstable ? "?" : "") : ratios.join("; "),
     ];
   });
   const head = ["case", "card", "us", "rate", "of the floor", "times as fast"];
@@ -94,12 +99,12 @@ function table(rows: readonly Row[], all: readonly Row[], cards: ReadonlyMap<Row
     .join("\n");
 }
 
-function ratioText({ ratio, against }: Comparison, unstable: boolean): string {
+function ratioText({ ratio, against }: Ratio, unstable: boolean): string {
   return `${twoDigits(ratio)}${unstable ? "?" : ""} of ${against}`;
 }
 
 /** Names of cases are long: the one that a case is compared with is its plain form. */
-function plain(comparison: Comparison, rows: readonly Row[]): Comparison {
+function plain(comparison: Ratio, rows: readonly Row[]): Ratio {
   const isCase = rows.some((row) => row.case === comparison.against);
   return isCase ? { ...comparison, against: "its plain form" } : comparison;
 }

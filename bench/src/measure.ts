@@ -1,6 +1,6 @@
 import type { ComputeBackend } from "@backplane/core";
 import type { Anchor } from "./anchor.js";
-import type { Case } from "./cases/case.js";
+import type { Case, Goal } from "./cases/case.js";
 import type { SomeCases } from "./configurations.js";
 import {
   type CheckedContender,
@@ -10,7 +10,7 @@ import {
   openCopy,
   type Pace,
 } from "./contender.js";
-import type { Comparison, Missing, Peak, Row } from "./result.js";
+import type { Comparison, Missing, Peak, Ratio, Row } from "./result.js";
 import { quantile, ratios, stableSpread, summarise } from "./statistics.js";
 
 /** A configuration that has been opened. */
@@ -40,10 +40,20 @@ export interface CaseResult {
 /** Whether a case is meant for a configuration. */
 export function takes({ matrices, only }: Pick<Subject, "matrices" | "only">, test: Case): boolean {
   if (test.matrices !== undefined && test.matrices !== matrices) return false;
-  if (only === "f32 products")
-    return test.dtype === "f32" && (test.operation === "gemm" || test.operation === "batchedGemm");
+  if (only === "f32 products") return test.dtype === "f32" && isSplit(test);
   if (only === "3x3 convolutions") return isTransformed(test);
   return only === undefined || test.dtype === "f16";
+}
+
+/** A convolution that the option `f32Products` makes a difference to has so many floating-point operations. */
+const SPLIT_FLOPS = 1e10;
+
+/** Whether the option `f32Products` makes a difference to a case in f32. */
+function isSplit(test: Case): boolean {
+  const { operation, name, cost } = test;
+  if (operation === "attention") return !/mask/.test(name);
+  if (operation === "gemm" || operation === "batchedGemm") return true;
+  return isTransformed(test) && cost.flops >= SPLIT_FLOPS;
 }
 
 /** Whether the option `transformedConvolutions` makes a difference to a case. */
@@ -61,10 +71,15 @@ interface Other extends Contender {
 interface Entry {
   readonly subject: Subject;
   readonly ours: CheckedContender;
-  /** Undefined if there is nothing to compare with. */
+  /** What its goal is about. Undefined if there is nothing to compare with. */
   other: Other | undefined;
+  /** The anchor, if the goal is about something else. */
+  anchor: Other | undefined;
   readonly samples: number[];
 }
+
+/** The places for others in an entry. */
+const places = ["other", "anchor"] as const;
 
 /**
  * Checks one case on every subject, then times them and their comparisons in turns, so that a disturbance of
@@ -87,22 +102,20 @@ export async function measureCase(
     for (const subject of subjects)
       try {
         const ours = await openContender(subject.backend, test, expected);
-        entries.push({ subject, ours, other: undefined, samples: [] });
+        entries.push({ subject, ours, other: undefined, anchor: undefined, samples: [] });
       } catch (error) {
         note(subject.name, error, true);
       }
     for (const entry of entries)
-      try {
-        entry.other = await findOther(test, entry.subject, conditions, others);
-      } catch (error) {
-        note(entry.subject.name, error, false);
-      }
+      for (const place of places)
+        try {
+          const against = place === "other" ? test.goal : anchorBeside(test, conditions);
+          entry[place] = await findOther(test, against, entry.subject, conditions, others);
+        } catch (error) {
+          note(entry.subject.name, error, false);
+        }
     const rows: Row[] = [];
-    for (const entry of await timeInTurns(
-      entries,
-      { ...conditions, pace: paceOf(test, conditions.pace) },
-      note,
-    ))
+    for (const entry of await timeInTurns(entries, { ...conditions, pace: paceOf(test, conditions) }, note))
       rows.push(makeRow(test, entry, conditions.peak));
     return { rows, missing };
   } finally {
@@ -120,9 +133,14 @@ export async function measureCase(
  */
 const settling = 0.15;
 
+const multiplies: readonly string[] = [
+  ...["gemm", "batchedGemm", "quantizedGemm", "attention", "attentionGradient"],
+  ...["conv2d", "conv2dInputGradient", "conv2dFilterGradient"],
+];
+
 /** Returns the pace of a case: a longer warm-up if PyTorch uses matrix units. */
-export function paceOf({ goal, dtype }: Pick<Case, "goal" | "dtype">, pace: Pace): Pace {
-  if (goal?.against !== "torch" || dtype !== "f16") return pace;
+function paceOf({ operation, dtype }: Case, { pace, anchor }: Conditions): Pace {
+  if (anchor === undefined || dtype !== "f16" || !multiplies.includes(operation)) return pace;
   return { ...pace, warmUp: Math.max(pace.warmUp, settling) };
 }
 
@@ -155,28 +173,36 @@ async function timeInTurns(
         note(entry.subject.name, error, true);
         timed.delete(entry);
       }
-    for (const other of new Set([...timed].map((entry) => entry.other)))
+    for (const other of new Set([...timed].flatMap((entry) => places.map((place) => entry[place]))))
       try {
         if (other !== undefined) other.samples.push(await other.sample(pace));
       } catch (error) {
-        for (const entry of timed) {
-          if (entry.other !== other) continue;
-          note(entry.subject.name, error, false);
-          entry.other = undefined;
-        }
+        for (const entry of timed)
+          for (const place of places) {
+            if (entry[place] !== other) continue;
+            note(entry.subject.name, error, false);
+            entry[place] = undefined;
+          }
       }
   }
   return [...timed];
 }
 
+type Against = { readonly against: "torch" } | Goal;
+
+/** The anchor does every case that it can, whatever its goal is about. */
+function anchorBeside({ goal }: Case, { anchor }: Conditions): Against | undefined {
+  return anchor === undefined || goal?.against === "torch" ? undefined : { against: "torch" };
+}
+
 /** Returns the comparison of a case on one subject. One that does not depend on the subject is opened once. */
 async function findOther(
   test: Case,
+  goal: Against | undefined,
   subject: Subject,
   { anchor }: Conditions,
   others: Map<string, Other>,
 ): Promise<Other | undefined> {
-  const { goal } = test;
   if (goal === undefined || goal.against === "time") return undefined;
   const key = goal.against === "torch" ? "torch" : `${goal.against} on ${subject.name}`;
   const known = others.get(key);
@@ -205,6 +231,7 @@ function makeRow(test: Case, entry: Entry, peak: Peak | undefined): Row {
   const { subject, ours, samples } = entry;
   const { median, spread } = summarise(samples);
   const comparison = compare(test, entry);
+  const anchor = entry.anchor && ratioTo(entry.anchor, samples);
   const floor = floorSeconds(test, subject, peak);
   return {
     case: test.name,
@@ -219,6 +246,7 @@ function makeRow(test: Case, entry: Entry, peak: Peak | undefined): Row {
     worstError: ours.worstError,
     ...(floor === undefined ? {} : { ofFloor: floor / median }),
     ...(comparison === undefined ? {} : { comparison }),
+    ...(anchor === undefined ? {} : { anchor }),
     // If both slow down alike, their ratio still tells.
     unstable: (comparison?.spread ?? spread) > stableSpread,
     ...(test.curve === undefined ? {} : { curve: test.curve }),
@@ -227,26 +255,23 @@ function makeRow(test: Case, entry: Entry, peak: Peak | undefined): Row {
 
 function compare({ goal }: Case, { other, samples }: Entry): Comparison | undefined {
   if (goal === undefined) return undefined;
+  const { atLeast } = goal;
   if (goal.against === "time") {
     const seconds = goal.microseconds / 1e6;
-    const all = samples.map(() => seconds);
-    return comparison(goal.by ?? `${goal.microseconds} us`, samples, all, 1, goal.atLeast);
+    const name = goal.by ?? `${goal.microseconds} us`;
+    return { ...ratioTo({ name, samples: samples.map(() => seconds), work: 1 }, samples), atLeast };
   }
-  if (other === undefined) return undefined;
-  return comparison(other.name, samples, other.samples, other.work, goal.atLeast);
+  return other && { ...ratioTo(other, samples), atLeast };
 }
 
-function comparison(
-  against: string,
+function ratioTo(
+  { name, samples: others, work }: Pick<Other, "name" | "samples" | "work">,
   ours: readonly number[],
-  others: readonly number[],
-  work: number,
-  atLeast: number,
-): Comparison {
+): Ratio {
   const { median: ratio, spread } = summarise(ratios(ours, others, work));
   const best = Math.min(...others);
   const bestRatio = (work * best) / Math.min(...ours);
-  return { against, median: quantile(others, 0.5), best, samples: others, ratio, bestRatio, spread, atLeast };
+  return { against: name, median: quantile(others, 0.5), best, samples: others, ratio, bestRatio, spread };
 }
 
 /** Returns the least time for moving the bytes or doing the arithmetic, whichever takes longer. */

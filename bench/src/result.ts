@@ -19,12 +19,15 @@ export interface Row {
   /** The least time that memory and arithmetic units need, over the median. Missing if unknown. */
   readonly ofFloor?: number;
   readonly comparison?: Comparison;
+  /** Next to the anchor, if there was one that can do the case and `comparison` is with something else. */
+  readonly anchor?: Ratio;
   /** The spread of the samples, or of the ratios, is too large to trust the middle. */
   readonly unstable: boolean;
   readonly curve?: { readonly name: string; readonly x: number };
 }
 
-export interface Comparison {
+/** The times of another contender, in turns with ours. */
+export interface Ratio {
   readonly against: string;
   readonly median: number;
   readonly best: number;
@@ -33,6 +36,10 @@ export interface Comparison {
   readonly ratio: number;
   readonly bestRatio: number;
   readonly spread: number;
+}
+
+/** One with a goal. */
+export interface Comparison extends Ratio {
   readonly atLeast: number;
 }
 

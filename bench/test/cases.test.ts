@@ -86,6 +86,13 @@ describe("tables of cases", () => {
       (dtype) => tables.large.find((test) => test.dtype === dtype && test.matrices !== false)!,
     );
     const sum = tables.large.find(({ operation }) => operation === "reduce")!;
+    const [attention, masked] = [false, true].map(
+      (isMasked) =>
+        tables.large.find(
+          ({ operation, dtype, name }) =>
+            operation === "attention" && dtype === "f32" && name.includes("mask") === isMasked,
+        )!,
+    );
     const [plain, units, products] = [
       { matrices: false },
       { matrices: true, only: "f16" },
@@ -94,6 +101,7 @@ describe("tables of cases", () => {
     expect([takes(plain, f32!), takes(plain, f16!)]).to.deep.equal([true, false]);
     expect([takes(units, f32!), takes(units, f16!)]).to.deep.equal([false, true]);
     expect([f32!, f16!, sum].map((test) => takes(products, test))).to.deep.equal([true, false, false]);
+    expect([attention!, masked!].map((test) => takes(products, test))).to.deep.equal([true, false]);
   });
 });
 

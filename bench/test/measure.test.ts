@@ -3,12 +3,13 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import type { ComputeBackend } from "@backplane/core";
 import { expect } from "chai";
 import { Anchor } from "#src/anchor.js";
-import type { Case } from "#src/cases/case.js";
+import type { Case, Goal } from "#src/cases/case.js";
 import { add, unary } from "#src/cases/elementwise.js";
 import { gemm } from "#src/cases/gemm.js";
+import { line } from "#src/lines.js";
 import { markdownTables, tableEnd, tableStart, withTables } from "#src/markdown.js";
 import { measureCase, type Subject } from "#src/measure.js";
-import type { Report } from "#src/result.js";
+import type { Report, Row } from "#src/result.js";
 
 const command = `"${process.execPath}" "${fileURLToPath(new URL("./programs/anchor.js", import.meta.url))}"`;
 const pace = { sample: 0, warmUp: 0 };
@@ -104,6 +105,65 @@ describe("measuring a case", () => {
       const work = against === other.name ? 8 : against === "copy" ? (3 * 4 * 16) / 2 ** 27 : 1;
       expect(comparison!.ratio).to.be.closeTo((work * comparison!.samples[0]!) / samples[0]!, 1e-9);
     }
+  });
+
+  it("times the anchor, too, if the goal is about something else", async () => {
+    const { anchor } = await Anchor.start(command);
+    const other = gemm(8, 8, 8);
+    const goals: readonly [goal: Goal, against: string][] = [
+      [{ against: "copy", atLeast: 1 }, "copy"],
+      [{ against: "time", microseconds: 5, atLeast: 1 }, "5 us"],
+      [{ against: "case", other, atLeast: 1 }, other.name],
+    ];
+    for (const [goal, against] of goals) {
+      const test: Case = { ...add(4, 4, false, { goal }), problem: { seconds: 1000 } };
+      const { rows, missing } = await measureCase(test, [subject], { pace, rounds: 3, anchor });
+      expect(missing).to.deep.equal([]);
+      expect(rows[0]!.comparison).to.deep.include({ against, atLeast: 1 });
+      expect(rows[0]!.anchor).to.deep.include({ against: "torch", samples: [1000, 1000, 1000] });
+      expect(rows[0]!.anchor!.bestRatio).to.be.closeTo(1000 / rows[0]!.best, 1e-3);
+    }
+    // What it cannot do is said, and the row is as without it.
+    const unknown: Case = { ...add(4, 4, false, { goal: goals[0]![0] }), problem: {} };
+    const { rows, missing } = await measureCase(unknown, [subject], { pace, rounds: 1, anchor });
+    expect(rows[0]!.comparison!.against).to.equal("copy");
+    expect(rows[0]).not.to.have.property("anchor");
+    const reason = "anchor: no such operation";
+    expect(missing).to.deep.equal([{ case: unknown.name, configuration: "cpu", reason, failed: false }]);
+    // Without a goal it is the only comparison; with a goal about it, it is there once.
+    const free: Case = { ...add(4, 4, false), problem: { seconds: 1 } };
+    const alone = await measureCase(free, [subject], { pace, rounds: 1, anchor });
+    expect(alone.rows[0]!.comparison).to.equal(undefined);
+    expect(alone.rows[0]!.anchor!.samples).to.deep.equal([1]);
+    const torch: Case = { ...free, goal: { against: "torch", atLeast: 1 } };
+    const once = await measureCase(torch, [subject], { pace, rounds: 1, anchor });
+    expect(once.rows[0]!.comparison!.against).to.equal("torch");
+    expect(once.rows[0]).not.to.have.property("anchor");
+    // An anchor that ends on the way takes only its own comparison with it.
+    const tired: Case = { ...unknown, problem: { seconds: 1, tire: true } };
+    const left = await measureCase(tired, [subject], { pace, rounds: 4, anchor });
+    await anchor.stop();
+    expect(left.rows[0]!.comparison!.samples).to.have.length(4);
+    expect(left.rows[0]).not.to.have.property("anchor");
+    expect(left.missing.map(({ reason }) => reason)).to.deep.equal(["the anchor ended with exit code 3"]);
+  });
+
+  it("says both ratios, in lines and in tables", async () => {
+    const test = add(4, 4, false, { goal: { against: "copy", atLeast: 0.5 } });
+    const { rows } = await measureCase(test, [subject], { pace, rounds: 1 });
+    const ratio = { median: 1, best: 1, samples: [1], spread: 0 };
+    const row: Row = {
+      ...rows[0]!,
+      comparison: { ...ratio, against: "copy", ratio: 0.97, bestRatio: 0.98, atLeast: 0.5 },
+      anchor: { ...ratio, against: "torch", ratio: 3.4, bestRatio: 3.5 },
+    };
+    expect(line(row)).to.match(/0\.97 of copy \(best 0\.98\).* 3\.40 of torch \(best 3\.50\)/);
+    const table = (row: Row) => markdownTables([{ rows: [row] } as unknown as Report]);
+    expect(table(row)).to.include("| 0.97 of copy; 3.40 of torch |");
+    const scattered = { ...row, anchor: { ...row.anchor!, spread: 0.2 } };
+    expect(table(scattered)).to.include("| 0.97 of copy; 3.40? of torch |");
+    const { comparison: _, ...rest } = row;
+    expect(table(rest)).to.include("| 3.40 of torch |");
   });
 
   it("goes on without an anchor, and without a case whose result is wrong", async () => {

@@ -140,7 +140,10 @@ export function attention(size: AttentionSize, options: CaseOptions = {}): Case 
       const sums = (2 * length + 2 * headSize + 32) * epsilon.f32 * magnitude;
       return { value, tolerance: sums + storage(dtype, value) };
     },
-    problem: { batch, heads, kvHeads, queries, keys: length, headSize, causal },
+    problem: {
+      ...{ batch, heads, kvHeads, queries, keys: length, headSize, causal, isFused, room },
+      ...(mask === undefined ? {} : { mask }),
+    },
     ...options,
   });
 

@@ -58,8 +58,12 @@ export interface Case {
    */
   readonly prepare: (backend: ComputeBackend, handles: Handles, inputs: Inputs) => Prepared;
   readonly expected: (inputs: Inputs, index: number) => Expected;
+  /** Terms that are summed to find one expected element. Default: half of the operations for each element of the output. */
+  readonly terms?: number;
   /** The problem in plain data, for anchors. */
   readonly problem: Readonly<Record<string, unknown>>;
+  /** Of random numbers: the share of them that is at most x. Those of other libraries are others, but follow it too. */
+  readonly distribution?: (x: number) => number;
   readonly goal?: Goal;
   /** True: only if matrix units are in use. False: only if they are not. Default: everywhere. */
   readonly matrices?: boolean;
@@ -113,6 +117,7 @@ export interface OperationCase<Name extends OperationName> extends CaseOptions {
   readonly output: Output;
   readonly args: (handles: Handles) => OperationArguments[Name];
   readonly expected: Case["expected"];
+  readonly terms?: number;
   readonly problem: Case["problem"];
 }
 

@@ -7,6 +7,7 @@ import {
   type OperationName,
   operations,
 } from "@backplane/core";
+import { aloneOf, lineOf, type Slice } from "./alone.js";
 import { type Case, type Goal, type Handles, type Inputs, operationCase, type ResultType } from "./case.js";
 import { gemm } from "./gemm.js";
 
@@ -30,6 +31,9 @@ const goals: Readonly<Record<string, Goal>> = {
     atLeast: 0.85,
   },
 };
+
+/** A call for the benchmark, with the name of its operation. */
+export type NamedCall = TimedCall & { readonly operation: OperationName };
 
 /**
  * The calls that operations name for themselves in the conformance suite, which has their formula and the error
@@ -56,20 +60,9 @@ export function narrowCases(size: TimedCall["size"]): readonly Case[] {
     );
 }
 
-function derived(call: (typeof timedCalls)[number]): Case {
-  const {
-    operation,
-    name,
-    rest,
-    operands,
-    types,
-    before = {},
-    results,
-    below,
-    copyShare,
-    elementwise,
-    parts = { count: 1, rest: {} },
-  } = call;
+/** One call as a case. */
+export function derived(call: NamedCall): Case {
+  const { operation, name, rest, operands, types, before = {}, results, below, copyShare, parts } = call;
   const { arguments: table } = operations[operation] as {
     readonly arguments: Readonly<Record<string, { readonly role: string }>>;
   };
@@ -88,9 +81,13 @@ function derived(call: (typeof timedCalls)[number]): Case {
     goals[`${operation} ${name}`] ??
     (copyShare === undefined ? undefined : { against: "copy", atLeast: copyShare });
   const dtype = (rest.dtype ?? "f32") as FloatType;
+  // All of a line or a part is evaluated for one of its results. An element takes as long as some 16 terms.
+  const together = lineOf(operation, rest)?.length ?? (parts && elements! / parts.count);
+  const terms = together === undefined ? {} : { terms: 16 * together };
   const evaluated = new Map<number, ReturnType<typeof evaluateCall>>();
   return operationCase<OperationName>({
-    ...{ name, operation, inputs, dtype, problem: { ...rest } },
+    ...{ name, operation, inputs, dtype, ...terms },
+    problem: { name, elements: operands, before, ...rest },
     output: {
       ...{ argument: output, elements: results?.count ?? elements!, extent: elements! },
       ...(results === undefined ? {} : { place: (index) => (before[output] ?? 0) + results.place(index) }),
@@ -102,33 +99,16 @@ function derived(call: (typeof timedCalls)[number]): Case {
         ...placed(handles, before, dtypeBytes[dtype]),
       }) as unknown as OperationArguments[OperationName],
     expected(data: Inputs, index) {
-      if (elementwise) {
-        const one = read.map(([input]) => [input, Float64Array.of(data[input]!.at(index))]);
-        const size = "n" in rest ? { n: 1 } : { shape: [1] };
-        const alone = evaluateCall(operation, { ...rest, ...size }, Object.fromEntries(one), outputs)[
-          output
-        ]!;
-        return { value: alone.values[0]!, tolerance: alone.tolerances[0]! };
-      }
-      // All of a part at once, when its first element is asked for.
       const place = results?.place(index) ?? index;
-      const resultsOfPart = elements! / parts.count;
-      const part = Math.floor(place / resultsOfPart);
-      if (!evaluated.has(part))
-        evaluated.set(
-          part,
-          evaluateCall(
-            operation,
-            { ...rest, ...parts.rest },
-            Object.fromEntries(
-              read.map(([input, all]) => [input, partOf(data[input]!, part, all / parts.count)]),
-            ),
-            outputs,
-          ),
-        );
-      const { values, tolerances } = evaluated.get(part)![output]!;
-      const own = place - part * resultsOfPart;
-      return { value: values[own]!, tolerance: tolerances[own]! };
+      // Results of a copy lie where they are to; all others are where the first output has them.
+      const alone = aloneOf(call, elements!, operation === "copy" ? index : place);
+      // All of a smaller call at once, when its first element is asked for.
+      if (!evaluated.has(alone.number)) {
+        const slices = read.map(([input, all]) => [input, sliceOf(data[input]!, alone.slice(input, all))]);
+        evaluated.set(alone.number, evaluateCall(operation, alone.rest, Object.fromEntries(slices), outputs));
+      }
+      const { values, tolerances } = evaluated.get(alone.number)![output]!;
+      return { value: values[alone.own]!, tolerance: tolerances[alone.own]! };
     },
     ...(below === undefined ? {} : { below }),
     bytes: Object.keys(inputs).filter((input) => types?.[input] === "u8"),
@@ -137,9 +117,10 @@ function derived(call: (typeof timedCalls)[number]): Case {
   });
 }
 
-function partOf(data: Inputs[string], part: number, count: number): Float64Array {
-  if (part === 0) return Float64Array.from(data.toArray(count));
-  return Float64Array.from({ length: count }, (_, i) => data.at(part * count + i));
+function sliceOf(data: Inputs[string], { count, place }: Slice): Float64Array {
+  const elements = new Float64Array(count);
+  for (let i = 0; i < count; i++) elements[i] = data.at(place(i));
+  return elements;
 }
 
 /** The arguments of a call, with the entries of each list gathered in it. */

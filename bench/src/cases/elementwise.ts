@@ -38,9 +38,14 @@ function errorFunction(x: number): number {
   return (2 / Math.sqrt(Math.PI)) * sum;
 }
 
-const functionsOfTwo = { add: (a: number, b: number) => a + b, mul: (a: number, b: number) => a * b };
+const functionsOfTwo = {
+  add: (a: number, b: number) => a + b,
+  mul: (a: number, b: number) => a * b,
+  /** A truth value. */
+  greater: (a: number, b: number) => Number(a > b),
+};
 
-/** Adds or multiplies two arrays of one shape, or one row and every row. */
+/** Adds, multiplies or compares two arrays of one shape, or one row and every row. */
 export function binary(
   kind: keyof typeof functionsOfTwo,
   rows: number,
@@ -54,7 +59,7 @@ export function binary(
     operation: "binary",
     dtype: "f32",
     inputs: { a: n, b: broadcast ? columns : n },
-    output: { argument: "output", elements: n },
+    output: { argument: "output", elements: n, dtype: kind === "greater" ? "u8" : "f32" },
     args: ({ a, b, output }) => ({
       kind,
       ...(broadcast ? { shapeA: [rows, columns], shapeB: [columns] } : { n }),
@@ -64,7 +69,7 @@ export function binary(
     }),
     expected({ a, b }, index) {
       const value = functionsOfTwo[kind](a!.at(index), b!.at(broadcast ? index % columns : index));
-      return { value, tolerance: epsilon.f32 * Math.abs(value) };
+      return { value, tolerance: kind === "greater" ? 0 : epsilon.f32 * Math.abs(value) };
     },
     problem: { kind, rows, columns, broadcast },
     ...options,

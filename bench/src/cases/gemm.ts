@@ -40,7 +40,7 @@ export function gemm(m: number, n: number, k: number, options: GemmOptions = {})
       }
       return sumOfProducts(dtype, value, magnitude, k);
     },
-    problem: { m, n, k, transA, transB },
+    problem: { m, n, k, transA, transB, padding },
     ...rest,
   });
 }

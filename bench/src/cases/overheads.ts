@@ -39,7 +39,7 @@ export function recordedOperations(elements: number, options: CaseOptions = {}):
       });
       return { call: () => step.run(), operations, close: () => step.dispose() };
     },
-    problem: { operation: "recorded operation", elements },
+    problem: { operation: "recorded operation", elements, operations },
   };
 }
 
@@ -101,7 +101,7 @@ export function independentOperations(operations: number, options: CaseOptions =
       return { call, operations, close };
     },
     expected: ({ a }, index) => ({ value: -a!.at(index), tolerance: 0 }),
-    problem: { operation: "independent operations", elements },
+    problem: { operation: "independent operations", elements, operations },
     ...options,
   };
 }
@@ -145,13 +145,14 @@ export function readback(bytes: number, options: CaseOptions = {}): Case {
 
 /** The same after a recorded step that leaves the bytes as they were. */
 export function readbackAfterStep(options: CaseOptions = {}): Case {
+  const operations = 10;
   return {
     ...readback(4, options),
     name: "read back 4 bytes after a recorded step",
     prepare(backend, { a }) {
       const host = new Float32Array(1);
       const step = backend.record(() => {
-        for (let i = 0; i < 10; i++) backend.unary({ kind: "neg", n: 1, input: a!, output: a! });
+        for (let i = 0; i < operations; i++) backend.unary({ kind: "neg", n: 1, input: a!, output: a! });
       });
       const call = () => {
         step.run();
@@ -159,7 +160,7 @@ export function readbackAfterStep(options: CaseOptions = {}): Case {
       };
       return { call, host, close: () => step.dispose() };
     },
-    problem: { operation: "readback after a step" },
+    problem: { operation: "readback after a step", operations },
   };
 }
 

@@ -145,6 +145,30 @@ function waitedFor(test: Case): Case {
  */
 const peerSlack = 16;
 
+/**
+ * How far the share of random numbers up to x may be from that of their distribution, times the square root of how many there are.
+ * Kolmogorov's limit: right numbers are further away with a probability of 2 e^(-2 2.5^2), 1 in 130,000.
+ */
+const distributionLimit = 2.5;
+
+/** Returns the largest such distance as a share of the limit. Throws if it is more, or numbers repeat all the time. */
+export function checkDistribution(result: ArrayLike<number>, distribution: (x: number) => number): number {
+  const sorted = Float64Array.from(result).sort();
+  const count = sorted.length;
+  // The function only grows: a share of the numbers decides.
+  const step = Math.max(Math.floor(count / 2 ** 14), 1);
+  let worst = 0;
+  let distinct = 0;
+  for (let i = 0; i < count; i++) if (i === 0 || sorted[i] !== sorted[i - 1]) distinct++;
+  if (distinct < Math.min(count, 2 ** 20) / 2) throw new Error(`${distinct} of ${count} numbers differ`);
+  for (let i = 0; i < count; i += step)
+    worst = Math.max(worst, Math.abs(distribution(sorted[i]!) - (i + 0.5) / count));
+  const share = (worst * Math.sqrt(count)) / distributionLimit;
+  if (!(share <= 1))
+    throw new Error(`the numbers are ${worst} from their distribution, ${share} of the limit`);
+  return share;
+}
+
 /** Throws if the peer cannot run the case, or gives a wrong result. */
 export async function openPeerCase(
   peer: Peer<string>,
@@ -157,14 +181,19 @@ export async function openPeerCase(
     const result = await opened.read();
     if (result.length !== test.output.elements)
       throw new Error(`the result has ${result.length} elements, expected ${test.output.elements}`);
-    const results = expected.indices.map((index) => result[index]!);
-    const values = expected.values.map(({ value, tolerance }) => ({
-      value,
-      tolerance: peerSlack * tolerance,
-    }));
-    const worstError = peerSlack * checkResults(test, results, { indices: expected.indices, values });
+    const worstError =
+      test.distribution === undefined ? checkPeer() : checkDistribution(result, test.distribution);
     const sample = timer({ call: () => opened.call() }, async () => opened.finish?.());
     return { how: opened.how, worstError, sample, close: () => opened.close() };
+
+    function checkPeer(): number {
+      const results = expected.indices.map((index) => result[index]!);
+      const values = expected.values.map(({ value, tolerance }) => ({
+        value,
+        tolerance: peerSlack * tolerance,
+      }));
+      return peerSlack * checkResults(test, results, { indices: expected.indices, values });
+    }
   } catch (error) {
     await opened.close();
     throw error;

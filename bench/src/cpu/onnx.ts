@@ -6,7 +6,7 @@
 export type Attribute = number | string | readonly number[] | { readonly float: number };
 
 /** Numbers of `TensorProto.DataType`, by the names that onnxruntime gives them. */
-const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, bool: 9 } as const;
+export const elementTypes = { float32: 1, uint8: 2, int32: 6, int64: 7, bool: 9, float16: 10 } as const;
 
 export type ElementType = keyof typeof elementTypes;
 
@@ -24,7 +24,8 @@ export interface Node {
 
 export interface Initializer {
   readonly shape: readonly number[];
-  readonly data: Float32Array | BigInt64Array | Uint8Array;
+  /** A Uint16Array has the bits of numbers in f16. */
+  readonly data: Float32Array | BigInt64Array | Uint8Array | Uint16Array;
 }
 
 export interface Graph {
@@ -114,6 +115,7 @@ function encodeInitializer(name: string, { shape, data }: Initializer): Parts {
 
 function elementTypeOf(data: Initializer["data"]): ElementType {
   if (data instanceof Float32Array) return "float32";
+  if (data instanceof Uint16Array) return "float16";
   return data instanceof Uint8Array ? "uint8" : "int64";
 }
 

@@ -1,3 +1,4 @@
+import { decodeFloat16, encodeFloat16 } from "@backplane/core";
 import type { Inputs } from "../cases/case.js";
 import type { ElementType } from "./onnx.js";
 import { type Form, onnxForms, outputName } from "./onnx-models.js";
@@ -16,7 +17,7 @@ interface OnnxRuntime {
   readonly Tensor: new (type: ElementType, data: Elements, shape: readonly number[]) => Tensor;
 }
 
-type Elements = Float32Array | Uint8Array | Int32Array | BigInt64Array;
+type Elements = Float32Array | Uint16Array | Uint8Array | Int32Array | BigInt64Array;
 
 interface Tensor {
   readonly data: Elements;
@@ -29,6 +30,7 @@ const elements: Readonly<Record<ElementType, (numbers: Float32Array) => Elements
   int32: (numbers) => Int32Array.from(numbers),
   int64: (numbers) => BigInt64Array.from(numbers as Iterable<number>, BigInt),
   bool: (numbers) => Uint8Array.from(numbers),
+  float16: encodeFloat16,
 };
 
 type Tensors = Readonly<Record<string, Tensor>>;
@@ -134,6 +136,7 @@ async function openForm(
     },
     read: async () => {
       const { data } = (await run())[outputName]!;
+      if (data instanceof Uint16Array) return decodeFloat16(data);
       return data instanceof BigInt64Array ? Float64Array.from(data, Number) : data;
     },
     close: () => session.release(),

@@ -1,4 +1,6 @@
+import type { FloatType, MapNode } from "@backplane/core";
 import type { Case } from "../cases/case.js";
+import { transposition } from "./layout.js";
 
 export interface GemmProblem {
   readonly operation: "gemm";
@@ -37,13 +39,22 @@ export interface AttentionProblem {
   readonly keys: number;
   readonly headSize: number;
   readonly causal: boolean;
+  /** Of [queries, keys]: added to the scores, or truth values that are 0 where a key is hidden. */
+  readonly mask?: "additive" | "boolean";
 }
 
 export interface ReduceProblem {
   readonly operation: "reduce";
-  readonly kind: "sum" | "max";
+  readonly kind: "sum" | "max" | "logSumExp";
   readonly shape: readonly number[];
-  readonly axis: number | "all";
+  /** One of both. */
+  readonly axis?: number | "all";
+  readonly axes?: readonly number[];
+}
+
+export function reducedAxes({ shape, axis, axes }: ReduceProblem): readonly number[] {
+  if (axes !== undefined) return axes;
+  return axis === "all" ? shape.map((_, i) => i) : [axis!];
 }
 
 export interface UnaryProblem {
@@ -54,7 +65,7 @@ export interface UnaryProblem {
 
 export interface BinaryProblem {
   readonly operation: "binary";
-  readonly kind: "add" | "mul";
+  readonly kind: "add" | "mul" | "greater";
   readonly rows: number;
   readonly columns: number;
   readonly broadcast: boolean;
@@ -74,11 +85,51 @@ export interface NormalizeProblem {
   readonly size: number;
 }
 
-/** Axes in another order: the strides are those of a contiguous input. */
-export interface CopyProblem {
+/**
+ * Strides of a contiguous input with its axes in another order; of the first columns of wider rows; or of columns from the last
+ * to the first. Without strides, another element type.
+ */
+export interface StridedCopyProblem {
   readonly operation: "copy";
+  readonly form?: undefined;
   readonly shape: readonly number[];
-  readonly inputStrides: readonly number[];
+  readonly inputStrides?: readonly number[];
+  readonly outputDtype?: "f16";
+}
+
+/** Two arrays of this shape side by side, or one with a zero on each side. */
+export interface JoinedCopyProblem {
+  readonly operation: "copy";
+  readonly form: "concat" | "pad";
+  readonly rows: number;
+  readonly columns: number;
+}
+
+export type CopyProblem = StridedCopyProblem | JoinedCopyProblem;
+
+/** What a copy is in libraries that have an operator for each. */
+export type CopyForm =
+  | { readonly form: "concat" | "pad"; readonly rows: number; readonly columns: number }
+  | { readonly form: "transpose"; readonly inputShape: readonly number[]; readonly axes: readonly number[] }
+  | {
+      readonly form: "slice" | "flip";
+      /** Of the input: rows, columns. */
+      readonly inputShape: readonly [number, number];
+      /** Columns of the output. */
+      readonly columns: number;
+    }
+  | { readonly form: "convert"; readonly inputShape: readonly number[] };
+
+export function copyForm(problem: CopyProblem): CopyForm {
+  if (problem.form !== undefined) return problem;
+  const { shape, inputStrides } = problem;
+  if (inputStrides === undefined) return { form: "convert", inputShape: shape };
+  const [rows, columns] = shape as readonly [number, number];
+  const [width, step] = inputStrides as readonly [number, number];
+  if (step < 0) return { form: "flip", inputShape: [rows, columns], columns };
+  if (shape.length === 2 && step === 1 && width > columns)
+    return { form: "slice", inputShape: [rows, width], columns };
+  return { form: "transpose", ...transposition(shape, inputStrides) };
 }
 
 export interface SelectProblem {
@@ -165,6 +216,79 @@ export interface RopeProblem {
   readonly length: number;
 }
 
+export interface RandomProblem {
+  readonly operation: "random";
+  readonly kind: "uniform" | "normal";
+  readonly count: number;
+}
+
+export interface MapProblem {
+  readonly operation: "map";
+  readonly shape: readonly number[];
+  readonly nodes: readonly MapNode[];
+  readonly results: readonly number[];
+  readonly parameters: readonly number[];
+}
+
+export interface SoftmaxGradientProblem {
+  readonly operation: "softmaxGradient";
+  readonly shape: readonly number[];
+  readonly axis: number;
+}
+
+export interface NormalizeGradientProblem {
+  readonly operation: "normalizeGradient";
+  readonly kind: "layer" | "rms";
+  readonly rows: number;
+  readonly size: number;
+}
+
+export interface PoolGradientProblem extends Omit<PoolProblem, "operation"> {
+  readonly operation: "pool2dGradient";
+}
+
+export interface ConvolutionGradientProblem extends Omit<ConvolutionProblem, "operation"> {
+  readonly operation: "conv2dInputGradient" | "conv2dFilterGradient";
+}
+
+export interface AttentionGradientProblem {
+  readonly operation: "attentionGradient";
+  readonly heads: number;
+  readonly length: number;
+  readonly headSize: number;
+  readonly causal: boolean;
+}
+
+/** The gradients, in which an input of the function and the gradient of its output are given. */
+export type GradientProblem =
+  | SoftmaxGradientProblem
+  | NormalizeGradientProblem
+  | PoolGradientProblem
+  | ConvolutionGradientProblem
+  | AttentionGradientProblem;
+
+/** How a library computes the nodes of an expression; numbers stay numbers as long as they are alone. */
+export interface MapFunctions<Value> {
+  input(index: number): Value;
+  unary(kind: string, x: Value | number): Value;
+  binary(kind: string, a: Value | number, b: Value | number): Value;
+}
+
+/** The results of an expression of inputs, numbers and functions of one or two values. */
+export function evaluateMap<Value>(problem: MapProblem, functions: MapFunctions<Value>): Value[] {
+  const { nodes, results, parameters } = problem;
+  const values: (Value | number)[] = [];
+  for (const node of nodes) {
+    if ("parameter" in node) values.push(parameters[node.parameter]!);
+    else if ("constant" in node) values.push(Number(node.constant));
+    else if ("unary" in node) values.push(functions.unary(node.unary, values[node.x]!));
+    else if ("binary" in node) values.push(functions.binary(node.binary, values[node.a]!, values[node.b]!));
+    else if ("input" in node) values.push(functions.input(node.input));
+    else throw new Error(`map: a node with ${Object.keys(node).join(", ")} is not compared`);
+  }
+  return results.map((result) => values.at(result) as Value);
+}
+
 /** The plain data of a case, as the families of cases write it. */
 export type Problem =
   | GemmProblem
@@ -186,7 +310,10 @@ export type Problem =
   | PoolProblem
   | ResizeProblem
   | QuantizedGemmProblem
-  | RopeProblem;
+  | RopeProblem
+  | RandomProblem
+  | MapProblem
+  | GradientProblem;
 
 const operations: readonly string[] = [
   "gemm",
@@ -209,14 +336,28 @@ const operations: readonly string[] = [
   "resize2d",
   "quantizedGemm",
   "rope",
+  "random",
+  "map",
+  "softmaxGradient",
+  "normalizeGradient",
+  "pool2dGradient",
+  "conv2dInputGradient",
+  "conv2dFilterGradient",
+  "attentionGradient",
 ] satisfies Problem["operation"][];
 
-/** Throws for cases that are no single operation in f32: no peer is asked for those. */
-export function problemOf(test: Case): Problem {
-  const { operation, dtype } = test.problem;
-  if (dtype !== "f32" || !operations.includes(operation as string))
-    throw new Error(
-      `${test.name} is ${String(operation)} in ${String(dtype)}; allowed: ${operations.join(", ")} in f32`,
-    );
-  return test.problem as unknown as Problem;
+/** Throws for cases that are no single operation of those here: no peer is asked for those. */
+export function problemOf(test: Case): Problem & { readonly dtype: FloatType } {
+  const { operation } = test.problem;
+  if (!operations.includes(operation as string))
+    throw new Error(`${test.name} is ${String(operation)}; allowed: ${operations.join(", ")}`);
+  return test.problem as unknown as ReturnType<typeof problemOf>;
+}
+
+/** The problem for a library with f32 only. Throws for others. */
+export function problemInF32(test: Case, library: string): Problem {
+  const problem = problemOf(test);
+  const { outputDtype = problem.dtype } = test.problem;
+  if (problem.dtype === "f16" || outputDtype === "f16") throw new Error(`${library} has no f16 here`);
+  return problem;
 }

@@ -1,10 +1,13 @@
 import { attention } from "../cases/attention.js";
 import type { Case } from "../cases/case.js";
 import { conv2d } from "../cases/conv2d.js";
+import { conv2dGradients } from "../cases/conv2d-gradients.js";
 import { derivedCases } from "../cases/derived.js";
 import { add, binary, unary } from "../cases/elementwise.js";
 import { batchedGemm, gemm } from "../cases/gemm.js";
 import { reduce } from "../cases/reduce.js";
+import { adam, chainOfSix, copies, halves, randoms, reductions } from "./cases.js";
+import { attentionGradient, normalizeGradient, pool2dGradient, softmaxGradient } from "./gradients.js";
 
 /** A case that peers do too. */
 export interface PeerRow {
@@ -38,6 +41,23 @@ export const ceilingGoal = 0.92;
 /** Calls that only move elements, at the rate of memory. */
 const moves: readonly string[] = ["copy", "gather", "select", "rope", "resize2d f32 nearest"];
 
+/** The goal for gradients: how many times as fast as jax-js. */
+const gradientGoal = 1.5;
+
+const gradients: readonly Case[] = [
+  softmaxGradient(4096, 1024),
+  normalizeGradient("layer", 4096, 1024),
+  normalizeGradient("rms", 4096, 1024),
+  pool2dGradient("max", 1, 64, 112),
+  pool2dGradient("mean", 1, 64, 112),
+  ...conv2dGradients({ ...image, kernel: 3 }),
+  ...conv2dGradients({ ...image, kernel: 1 }),
+  ...conv2dGradients({ ...image, kernel: 3, depthwise: true }),
+  attentionGradient({ heads: 8, length: 512, headSize: 64, causal: false }),
+  attentionGradient({ heads: 8, length: 512, headSize: 64, causal: true }),
+  adam,
+];
+
 export const peerRows: readonly PeerRow[] = [
   square(256),
   square(512),
@@ -64,4 +84,14 @@ export const peerRows: readonly PeerRow[] = [
   ...derivedCases("peers").map((test) =>
     row(test, moves.some((start) => test.name.startsWith(start)) ? 1 : 1.3),
   ),
+  ...copies.map((test) => row(test, 1)),
+  row(binary("greater", 4096, 4096, false), 1),
+  ...reductions.map((test) => row(test, 1.3)),
+  row(chainOfSix, 1.3),
+  ...randoms.map((test) => row(test, 1.3)),
+  row(attention({ ...heads, mask: "additive" }), 1.3),
+  row(attention({ ...heads, mask: "boolean" }), 1.3),
+  ...halves.map((test) => row(test, 1.3)),
+  row(gemm(512, 512, 512, { dtype: "f16" }), 1.3),
+  ...gradients.map((test) => row(test, gradientGoal)),
 ];

@@ -1,12 +1,17 @@
 import type { Case, Inputs } from "../cases/case.js";
-import { causalMask, permuted, transposition } from "./layout.js";
+import { causalMask, permuted } from "./layout.js";
 import { type GpuPeerName, loadPeer, type Peer, type PeerCase } from "./peer.js";
 import {
+  type AttentionProblem,
+  type ConvolutionGradientProblem,
   type ConvolutionProblem,
+  copyForm,
+  evaluateMap,
   type PoolProblem,
   type Problem,
-  problemOf,
+  problemInF32,
   type ResizeProblem,
+  reducedAxes,
 } from "./problem.js";
 
 interface Tensor {
@@ -26,6 +31,7 @@ interface Tfjs {
   ready(): Promise<void>;
   tensor(data: Float32Array | Int32Array | Uint8Array, shape: Extents, dtype?: ElementType): Tensor;
   tidy<Result>(work: () => Result): Result;
+  dispose(tensors: Tensor | readonly Tensor[]): void;
   matMul(a: Tensor, b: Tensor, transposeA?: boolean, transposeB?: boolean): Tensor;
   readonly conv2d: Convolution;
   readonly depthwiseConv2d: Convolution;
@@ -37,9 +43,32 @@ interface Tfjs {
   tanh(x: Tensor): Tensor;
   relu(x: Tensor): Tensor;
   erf(x: Tensor): Tensor;
-  add(a: Tensor, b: Tensor | number): Tensor;
-  mul(a: Tensor, b: Tensor | number): Tensor;
+  add(a: Tensor | number, b: Tensor | number): Tensor;
+  mul(a: Tensor | number, b: Tensor | number): Tensor;
+  greater(a: Tensor, b: Tensor): Tensor;
+  sub(a: Tensor | number, b: Tensor | number): Tensor;
+  div(a: Tensor | number, b: Tensor | number): Tensor;
+  sigmoid(x: Tensor): Tensor;
+  abs(x: Tensor): Tensor;
+  sqrt(x: Tensor): Tensor;
+  logSumExp(x: Tensor, axes: Extents): Tensor;
   transpose(x: Tensor, axes: Extents): Tensor;
+  concat(parts: readonly Tensor[], axis: number): Tensor;
+  slice(x: Tensor, begin: Extents, size: Extents): Tensor;
+  reverse(x: Tensor, axis: number): Tensor;
+  /** With zeros. */
+  pad(x: Tensor, widths: readonly Extents[]): Tensor;
+  randomUniform(shape: Extents, low: number, high: number, type: "float32", seed: number): Tensor;
+  randomNormal(shape: Extents, mean: number, deviation: number, type: "float32", seed: number): Tensor;
+  /** NHWC, filters as of the convolution whose input it is the gradient of. */
+  conv2dTranspose(
+    x: Tensor,
+    filter: Tensor,
+    outputShape: Extents,
+    strides: number,
+    padding: number,
+    rounding: "floor",
+  ): Tensor;
   where(condition: Tensor, a: Tensor, b: Tensor): Tensor;
   argMax(x: Tensor, axis: number): Tensor;
   gather(x: Tensor, indices: Tensor): Tensor;
@@ -79,7 +108,8 @@ type Convolution = (
 interface Prepared {
   readonly how: string;
   readonly tensors: Readonly<Record<string, Tensor>>;
-  readonly compute: () => Tensor;
+  /** Of several results, the first is that of the case. */
+  readonly compute: () => Tensor | readonly Tensor[];
   /** Puts the elements into our order. Default: they are in our order already. */
   readonly order?: (data: ArrayLike<number>, shape: Extents) => Float32Array;
 }
@@ -136,7 +166,7 @@ function opened(tf: Tfjs, test: Case, inputs: Inputs): PeerCase {
   const array = (name: string) => inputs[name]!.toArray(test.inputs[name]!);
   const tensor = (name: string, shape: Extents, type: ElementType = "float32") =>
     tf.tensor(elements[type](array(name)), shape, type);
-  return asCase(tf, prepare(tf, problemOf(test), tensor, array));
+  return asCase(tf, prepare(tf, problemInF32(test, "tfjs"), tensor, array));
 }
 
 /** Numbers in the array that a tensor of each type is made from. */
@@ -149,12 +179,13 @@ const elements = {
 function asCase(tf: Tfjs, { how, tensors, compute, order }: Prepared): PeerCase {
   return {
     how,
-    call: () => tf.tidy(compute).dispose(),
+    call: () => tf.dispose(tf.tidy(compute)),
     read: async () => {
-      const result = tf.tidy(compute);
-      const data = await result.data();
-      result.dispose();
-      return order?.(data, result.shape) ?? data;
+      const results = tf.tidy(compute);
+      const [result] = [results].flat() as readonly Tensor[];
+      const data = await result!.data();
+      tf.dispose(results);
+      return order?.(data, result!.shape) ?? data;
     },
     close() {
       for (const tensor of Object.values(tensors)) tensor.dispose();
@@ -186,24 +217,12 @@ function prepare(
       const b = tensor("b", [batch, k, n]);
       return { how: "matMul", tensors: { a, b }, compute: () => tf.matMul(a, b) };
     }
-    case "attention": {
-      const { batch, heads, kvHeads, queries, keys, headSize, causal } = problem;
-      if (kvHeads !== heads) throw new Error("tfjs has no attention with grouped heads");
-      const q = tensor("q", [batch, heads, queries, headSize]);
-      const k = tensor("k", [batch, heads, keys, headSize]);
-      const v = tensor("v", [batch, heads, keys, headSize]);
-      const mask = causal ? tf.tensor(causalMask(queries, keys), [queries, keys]) : undefined;
-      const compute = () => {
-        const scores = tf.mul(tf.matMul(q, k, false, true), 1 / Math.sqrt(headSize));
-        return tf.matMul(tf.softmax(mask === undefined ? scores : tf.add(scores, mask)), v);
-      };
-      const how = `matMul, softmax, matMul${causal ? ", mask as a tensor" : ""}`;
-      return { how, tensors: { q, k, v, ...(mask === undefined ? {} : { mask }) }, compute };
-    }
+    case "attention":
+      return attention(tf, problem, tensor);
     case "reduce": {
-      const { kind, shape, axis } = problem;
+      const { kind, shape } = problem;
       const input = tensor("input", shape);
-      const axes = axis === "all" ? undefined : [axis];
+      const axes = reducedAxes(problem);
       return { how: kind, tensors: { input }, compute: () => tf[kind](input, axes) };
     }
     case "unary": {
@@ -226,11 +245,8 @@ function prepare(
       const compute = kind === "softmax" ? () => tf.softmax(input) : () => tf.logSoftmax(input, axis);
       return { how: kind, tensors: { input }, compute };
     }
-    case "copy": {
-      const { inputShape, axes } = transposition(problem.shape, problem.inputStrides);
-      const input = tensor("input", inputShape);
-      return { how: "transpose", tensors: { input }, compute: () => tf.transpose(input, axes) };
-    }
+    case "copy":
+      return copy(tf, copyForm(problem), tensor);
     case "select": {
       const { n } = problem;
       const [condition, a, b] = [tensor("condition", [n], "bool"), tensor("a", [n]), tensor("b", [n])];
@@ -263,11 +279,140 @@ function prepare(
       const compute = () => tf.add(tf.scatterND(indices, updates, shape), output);
       return { how: "scatterND, add", tensors: { output, indices, updates }, compute };
     }
+    case "random": {
+      const { kind, count } = problem;
+      const compute = {
+        uniform: () => tf.randomUniform([count], 0, 1, "float32", 1),
+        normal: () => tf.randomNormal([count], 0, 1, "float32", 1),
+      }[kind];
+      return { how: `${kind} on the host`, tensors: {}, compute };
+    }
+    case "map": {
+      const inputs = Object.fromEntries(
+        problem.nodes.flatMap((node) =>
+          "input" in node ? [[`inputs[${node.input}]`, tensor(`inputs[${node.input}]`, problem.shape)]] : [],
+        ),
+      );
+      const compute = () =>
+        evaluateMap<Tensor>(problem, {
+          input: (index) => inputs[`inputs[${index}]`]!,
+          unary: (kind, x) => tf[kind as "abs" | "relu" | "sigmoid" | "sqrt"](x as Tensor),
+          binary: (kind, a, b) => tf[kind as "add" | "div" | "mul" | "sub"](a, b),
+        });
+      return { how: "one by one", tensors: inputs, compute };
+    }
+    case "conv2dInputGradient":
+      return transposedConvolution(tf, problem, array);
     case "normalize":
     case "quantizedGemm":
     case "rope":
       throw new Error(`tfjs has no ${problem.operation}`);
+    case "softmaxGradient":
+    case "normalizeGradient":
+    case "pool2dGradient":
+    case "conv2dFilterGradient":
+    case "attentionGradient":
+      throw new Error("tfjs is not asked for gradients that it has no function for");
   }
+}
+
+function attention(
+  tf: Tfjs,
+  { batch, heads, kvHeads, queries, keys, headSize, causal, mask: kind }: AttentionProblem,
+  tensor: (name: string, shape: Extents, type?: ElementType) => Tensor,
+): Prepared {
+  if (kvHeads !== heads) throw new Error("tfjs has no attention with grouped heads");
+  const q = tensor("q", [batch, heads, queries, headSize]);
+  const k = tensor("k", [batch, heads, keys, headSize]);
+  const v = tensor("v", [batch, heads, keys, headSize]);
+  const masks = {
+    additive: () => tensor("mask", [queries, keys]),
+    boolean: () => tensor("mask", [queries, keys], "bool"),
+  };
+  const ofCausal = () => tf.tensor(causalMask(queries, keys), [queries, keys]);
+  const mask = kind === undefined ? (causal ? ofCausal() : undefined) : masks[kind]();
+  const hidden = kind === "boolean" ? tf.tensor(Float32Array.of(-1e30), []) : undefined;
+  const masked = (scores: Tensor) => {
+    if (mask === undefined) return scores;
+    return hidden === undefined ? tf.add(scores, mask) : tf.where(mask, scores, hidden);
+  };
+  const compute = () => {
+    const scores = tf.mul(tf.matMul(q, k, false, true), 1 / Math.sqrt(headSize));
+    return tf.matMul(tf.softmax(masked(scores)), v);
+  };
+  const tensors = { q, k, v, ...(mask && { mask }), ...(hidden && { hidden }) };
+  return {
+    how: `matMul, softmax, matMul${mask === undefined ? "" : ", mask as a tensor"}`,
+    tensors,
+    compute,
+  };
+}
+
+function copy(
+  tf: Tfjs,
+  form: ReturnType<typeof copyForm>,
+  tensor: (name: string, shape: Extents) => Tensor,
+): Prepared {
+  switch (form.form) {
+    case "transpose": {
+      const input = tensor("input", form.inputShape);
+      return { how: "transpose", tensors: { input }, compute: () => tf.transpose(input, form.axes) };
+    }
+    case "slice": {
+      const input = tensor("input", form.inputShape);
+      const size = [form.inputShape[0], form.columns];
+      return { how: "slice", tensors: { input }, compute: () => tf.slice(input, [0, 0], size) };
+    }
+    case "flip": {
+      const input = tensor("input", form.inputShape);
+      return { how: "reverse", tensors: { input }, compute: () => tf.reverse(input, 1) };
+    }
+    case "concat": {
+      const shape = [form.rows, form.columns];
+      const [a, b] = [tensor("a", shape), tensor("b", shape)];
+      return { how: "concat", tensors: { a, b }, compute: () => tf.concat([a, b], 1) };
+    }
+    case "pad": {
+      const input = tensor("input", [form.rows, form.columns]);
+      const widths = [
+        [1, 1],
+        [1, 1],
+      ];
+      return { how: "pad", tensors: { input }, compute: () => tf.pad(input, widths) };
+    }
+    case "convert":
+      throw new Error("tfjs has no f16 here");
+  }
+}
+
+/** What one library calls a transposed convolution. Images are NHWC. */
+function transposedConvolution(
+  tf: Tfjs,
+  { inputShape, filterShape, stride, padding, groups }: ConvolutionGradientProblem,
+  array: (name: string) => Float32Array,
+): Prepared {
+  if (groups > 1) throw new Error("tfjs has no transposed convolution in groups");
+  const [images, channels, height, width] = inputShape;
+  const [filters, , kernelHeight, kernelWidth] = filterShape;
+  const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
+  const shape = [images, filters, extent(height, kernelHeight), extent(width, kernelWidth)];
+  const last = [0, 2, 3, 1];
+  const outputGradient = tf.tensor(
+    permuted(array("outputGradient"), shape, last),
+    last.map((axis) => shape[axis]!),
+  );
+  const places = [2, 3, 1, 0];
+  const filter = tf.tensor(
+    permuted(array("filter"), filterShape, places),
+    places.map((axis) => filterShape[axis]!),
+  );
+  const output = [images, height, width, channels];
+  return {
+    how: "conv2dTranspose, NHWC",
+    tensors: { outputGradient, filter },
+    compute: () => tf.conv2dTranspose(outputGradient, filter, output, stride, padding, "floor"),
+    order: (data, of) => permuted(data, of, [0, 3, 1, 2]),
+  };
 }
 
 /** Images are NHWC. */

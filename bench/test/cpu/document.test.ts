@@ -5,7 +5,7 @@ import { cpuDocument, cpuEnd, cpuStart, cpuTables } from "#src/cpu/document.js";
 import { cpuDrawing } from "#src/cpu/drawing.js";
 import { help, parseCpuOptions } from "#src/cpu/options.js";
 import { peerNames } from "#src/cpu/peer.js";
-import { problemOf } from "#src/cpu/problem.js";
+import { problemInF32, problemOf } from "#src/cpu/problem.js";
 import type { CpuReport, CpuRow, PeerTimes } from "#src/cpu/results.js";
 import { peerRows } from "#src/cpu/rows.js";
 import { withSection } from "#src/markdown.js";
@@ -159,13 +159,49 @@ describe("rows for peers", () => {
       "sort f32 descending 1024x1024 | 1.3",
       "sort f32 descending 1x1048576 | 1.3",
       "sort f32 descending first 40 of 64x32768 | 1.3",
+      "copy f32 slice 1000 of 1024 columns | 1",
+      "copy f32 flip 4096x1024 | 1",
+      "copy f32 f32 to f16 | 1",
+      "copy f32 concat of two 4096x512 by columns | 1",
+      "copy f32 pad 4096x1024 by 1 | 1",
+      "binary f32 greater 16777216 | 1",
+      "reduce f32 logSumExp of 4096 x 1024, axis 1 | 1.3",
+      "reduce f32 logSumExp of 4096 x 1024, axis 0 | 1.3",
+      "map f32 chain of six, 4194304 | 1.3",
+      "random f32 uniform 4194304 | 1.3",
+      "random f32 normal 4194304 | 1.3",
+      "attention f32 batch 1, 8 heads, length 512, size 64, additive mask | 1.3",
+      "attention f32 batch 1, 8 heads, length 512, size 64, boolean mask | 1.3",
+      "softmax f16 softmax 4096x1024 | 1.3",
+      "normalize f16 layer norm 4096x1024 | 1.3",
+      "gemm f16 512 x 512 x 512 | 1.3",
+      "softmaxGradient f32 gradient of softmax 4096x1024 | 1.5",
+      "normalizeGradient f32 gradients of layer norm 4096x1024 | 1.5",
+      "normalizeGradient f32 gradients of rms norm 4096x1024 | 1.5",
+      "pool2dGradient f32 gradient of max 3x3 stride 2 of 1x64x112x112 | 1.5",
+      "pool2dGradient f32 gradient of mean 2x2 stride 2 of 1x64x112x112 | 1.5",
+      "conv2dInputGradient f32 1x64x56x56, 3x3 to 64 | 1.5",
+      "conv2dFilterGradient f32 1x64x56x56, 3x3 to 64 | 1.5",
+      "conv2dInputGradient f32 1x64x56x56, 1x1 to 64 | 1.5",
+      "conv2dFilterGradient f32 1x64x56x56, 1x1 to 64 | 1.5",
+      "conv2dInputGradient f32 1x64x56x56, depthwise 3x3 to 64 | 1.5",
+      "conv2dFilterGradient f32 1x64x56x56, depthwise 3x3 to 64 | 1.5",
+      "attentionGradient f32 8 heads, length 512, size 64 | 1.5",
+      "attentionGradient f32 8 heads, length 512, size 64, causal | 1.5",
+      "map f32 Adam, 4194304 | 1.5",
     ]);
   });
 
-  it("are single operations in f32", () => {
+  it("are single operations", () => {
     for (const { test } of peerRows) expect(problemOf(test).operation).to.equal(test.operation);
-    expect(() => problemOf(readback(4))).to.throw("read back 4 bytes is readback");
-    expect(() => problemOf(gemm(8, 8, 8, { dtype: "f16" }))).to.throw("in f16; allowed: gemm, ");
+    expect(() => problemOf(readback(4))).to.throw("read back 4 bytes is readback; allowed: gemm, ");
+  });
+
+  it("are not asked of a library without their element type", () => {
+    expect(problemInF32(gemm(8, 8, 8), "tfjs").operation).to.equal("gemm");
+    expect(() => problemInF32(gemm(8, 8, 8, { dtype: "f16" }), "tfjs")).to.throw("tfjs has no f16 here");
+    const converts = peerRows.find(({ test }) => test.name.includes("f32 to f16"))!;
+    expect(() => problemInF32(converts.test, "jax-js")).to.throw("jax-js has no f16 here");
   });
 });
 

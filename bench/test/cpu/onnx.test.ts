@@ -149,7 +149,30 @@ describe("ONNX models", () => {
     expect(() => encodeModel(graph)).to.throw(RangeError, "onnx: 1.5 is no integer");
   });
 
-  for (const { test } of peerRows)
+  const gradients = /^(softmax|normalize|pool2d|conv2dFilter|attention)Gradient /;
+  const has = ({ test }: (typeof peerRows)[number]) => !gradients.test(test.name);
+
+  it("exist for no gradient but that by the input of a convolution", () => {
+    for (const row of peerRows.filter((each) => !has(each)))
+      expect(() => onnxForms(problemOf(row.test), {}), row.test.name).to.throw("no such gradient");
+  });
+
+  it("have f16 in place of f32 everywhere, but for whole numbers and truth values", () => {
+    const { test } = peerRows.find((row) => row.test.name.startsWith("normalize f16"))!;
+    const data = Object.fromEntries(
+      Object.keys(test.inputs).map((name, i) => [name, new PeriodicData("f16", i + 1)]),
+    );
+    const [form] = onnxForms(problemOf(test), data);
+    expect(form!.types).to.deep.equal({ input: "float16", [outputName]: "float16" });
+    const graph = message(form!.model, 7);
+    expect(messages(graph, 11).map((one) => value(one)[2])).to.deep.equal([10n]);
+    const weight = messages(graph, 5).find((one) => texts(one, 8)[0] === "weight")!;
+    expect(all(weight, 2)).to.deep.equal([10n]);
+    const stored = new Uint16Array(message(weight, 9).slice().buffer);
+    expect(stored).to.deep.equal(data.weight!.stored.slice(0, stored.length));
+  });
+
+  for (const { test } of peerRows.filter(has))
     it(`exist for ${test.name}: what they read is given or part of them`, () => {
       const data = Object.fromEntries(
         Object.keys(test.inputs).map((name, i) => [name, new PeriodicData("f32", i + 1)]),

@@ -70,3 +70,27 @@ describe("moves between backends on the CPU", () => {
     for (const backend of [one, other]) await backend.dispose();
   });
 });
+
+describe("copies on the CPU", () => {
+  it("keep all bits, and the bytes beside them, however far into a page both places lie", async () => {
+    const backend = await opened(0);
+    const length = 600_000;
+    const contents = numbers(length, 3);
+    const source = backend.alloc(length);
+    const destination = backend.alloc(length + 8192);
+    backend.copyHtoD(source, contents);
+    const result = new Uint8Array(length + 8192);
+    for (const ahead of [0, 1, 4, 16, 31, 32, 33, 4095, 4096, 4100])
+      for (const bytes of [17, 4096, 8191, 8192, 300_001]) {
+        backend.fill(destination, 5, result.length, "u8");
+        const from = { handle: source, byteOffset: 3 };
+        backend.copyDtoD({ handle: destination, byteOffset: 3 + ahead }, from, bytes);
+        await backend.copyDtoH(result, destination);
+        const copied = result.subarray(3 + ahead, 3 + ahead + bytes);
+        assert.isTrue(Buffer.from(copied).equals(Buffer.from(contents.subarray(3, 3 + bytes))));
+        const rest = [result.subarray(0, 3 + ahead), result.subarray(3 + ahead + bytes)];
+        assert.isTrue(rest.every((part) => part.every((byte) => byte === 5)));
+      }
+    await backend.dispose();
+  });
+});

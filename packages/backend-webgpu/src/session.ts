@@ -90,10 +90,11 @@ export function openSession(
       return pipelines.compiled(pipeline);
     },
     onRelease: () => readback.advance(),
+    together: (calls) => guard.together(calls),
   });
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {
-    parameterLayout: queue.parameterLayout,
+    parameterBuffer: queue.parameterBuffer,
     ...dialect,
     windowBytes: windowBytes(opened.features),
     mayWait: () => queue.mayHold && (holding.onSoftware || !opened.description.software),

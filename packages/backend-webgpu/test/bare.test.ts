@@ -227,17 +227,22 @@ describe("a webgpu backend of chosen kernels", () => {
     // In a process of its own: this one has all kernels.
     const program = `
       import { chosenKernels } from "#src/kernels/chosen.js";
-      import { gemm } from "#src/kernels/list.js";
-      import { matrixUnits } from "#src/kernels/gemm/units.js";
-      const { set } = chosenKernels([gemm]);
-      for (const subgroupMatrices of [[], ["16x16x16"]]) {
-        await set.load({ subgroupMatrices });
-        console.log(Object.keys(matrixUnits() ?? {}).join(" "));
+      import { conv2d } from "#src/kernels/list.js";
+      import { splitting } from "#src/kernels/conv2d/index.js";
+      import { matrixUnits } from "#src/kernels/gemm/index.js";
+      const { set } = chosenKernels([conv2d]);
+      const none = { subgroupMatrices: [] };
+      const some = { subgroupMatrices: ["16x16x16"] };
+      for (const features of [none, some, { ...some, splitsProducts: true }]) {
+        await set.load(features);
+        console.log([matrixUnits, splitting].map((one) => Object.keys(one.get() ?? {}).join(" ")).join("; "));
       }`;
     const { stdout, stderr } = spawnSync(process.execPath, ["--input-type=module", "--eval", program], {
       cwd: new URL("..", import.meta.url),
       encoding: "utf8",
     });
-    assert.deepEqual([stderr, stdout], ["", "\nenqueueSplit inUnits matrixProgram\n"]);
+    assert.equal(stderr, "");
+    const units = "enqueueSplit inUnits matrixProgram";
+    assert.deepEqual(stdout.split("\n"), ["; ", `${units}; `, `${units}; enqueueSplit`, ""]);
   });
 });

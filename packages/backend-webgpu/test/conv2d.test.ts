@@ -209,13 +209,25 @@ const channelsLast: readonly Case[] = [
   },
 ];
 
-/** Those by transforms have a test of their own, and bounds. */
-const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed");
+/** Channels last, few of them, and filters of all of them: likewise. */
+const denseLast: readonly Case[] = [
+  { ...lastQuads, inChannels: 3, outChannels: 8, size: [7, 9], batch: 2, bias: true },
+  { ...lastQuads, inChannels: 4, outChannels: 4, size: [8, 6], offset: 4 },
+  {
+    ...{ ...lastQuads, inChannels: 1, outChannels: 12, size: [9, 11], kernel: [2, 3], bias: true },
+    ...{ dilation: [3, 2], stride: [1, 3], padding: [4, 0, 1, 5] },
+  },
+  { ...lastQuads, inChannels: 3, outChannels: 16, size: [14, 16], stride: [2, 2], padding: [0, 0, 1, 1] },
+];
+
+/** Those by transforms and of split numbers have tests of their own. */
+const plainVariants = convVariants.filter(({ kind }) => kind !== "transformed" && kind !== "split");
 
 /** Of which each, or the only one, is given an activation. */
 function activatedShapes(variant: ConvVariant): readonly Case[] {
   if (variant.kind === "strip") return depthwise(variant.tile.side, variant.tile.stride).slice(0, 1);
   if (variant.kind === "channels") return channelsLast.slice(0, 1);
+  if (variant.kind === "dense") return denseLast.slice(0, 1);
   return [...shapes, ...points].slice(0, 2 * activations.length);
 }
 
@@ -238,6 +250,13 @@ describe("webgpu conv2d", () => {
         it(`${name} is right in ${dtype} for odd sizes, strides, any padding and dilation`, async () => {
           const large: Case = { ...channelsLast[0]!, kernel: [5, 4], padding: [2, 3, 2, 0] };
           for (const shape of variant.tile.rows === 1 ? [...channelsLast, large] : channelsLast) {
+            await check(device(), { ...shape, dtype }, name);
+            assert.match(device().programs.join(), new RegExp(`^conv2d_${name}_[^,]*$`));
+          }
+        });
+      else if (kind === "dense")
+        it(`${name} is right in ${dtype} for odd sizes, strides, any padding and dilation`, async () => {
+          for (const shape of denseLast) {
             await check(device(), { ...shape, dtype }, name);
             assert.match(device().programs.join(), new RegExp(`^conv2d_${name}_[^,]*$`));
           }
@@ -269,7 +288,7 @@ describe("webgpu conv2d", () => {
       .filter((one) => one.kind !== "gemm" && !isLarge(one))
       .entries())
       it(`${variant.name} applies activations in ${dtype}`, async () => {
-        const sharesOut = variant.kind === "strip" || variant.kind === "channels";
+        const sharesOut = ["strip", "channels", "dense"].includes(variant.kind);
         const fitting = activatedShapes(variant);
         for (const [i, shape] of fitting.entries()) {
           const activation = activations[(sharesOut ? place : i) % activations.length]!;
@@ -364,12 +383,15 @@ describe("webgpu conv2d", () => {
       ...[3, 5, 7].map((side) => ({ ...depthwise(side, 1)[0]!, bias: false })),
       ...[3, 5].map((side) => ({ ...depthwise(side, 2)[0]!, bias: false })),
       { ...channelsLast[0]!, bias: false },
+      { ...denseLast[0]!, bias: false },
     ];
     for (const shape of sides) {
       await check(device(), shape, undefined, asLargeGpu);
       chosen.add(device().programs[0]!.replace(/_f32.*/, ""));
     }
-    const table = plainVariants.filter(({ name }) => !/^gemm|_(256|128)x128x|^channels_[24]/.test(name));
+    const table = plainVariants.filter(
+      ({ name }) => !/^gemm|_(256|128)x128x|^channels_[24]|^dense_4/.test(name),
+    );
     assert.lengthOf(chosen, table.length, [...chosen].join(", "));
   });
 

@@ -71,6 +71,7 @@ export function withoutMatrixUnits<Binding extends string, Parameter extends str
       "unpack2x16float(bitcast<u32>(vec2<f16>(c[place], 0.0h))).x",
       "emulated_half(atomicLoad(&c[place >> 1u]), place)",
     )
+    .replace(/if \(subgroupAny\((.*)\)\) \{/g, "if (emulated_anywhere($1)) {")
     .replaceAll("subgroupShuffleXor", "emulated_shuffle")
     .replaceAll("subgroupMax", "emulated_max")
     .replaceAll("subgroupAny", "emulated_any");
@@ -113,6 +114,9 @@ alias sums_part = array<vec4f, 2>;
 var<private> emulated_lane: u32;
 var<workgroup> emulated: array<array<f32, 256>, ${threads / 32}>;
 
+var<workgroup> emulated_count: atomic<u32>;
+var<workgroup> emulated_total: u32;
+
 fn emulated_half(word: u32, at: u32) -> f32 { return unpack2x16float(word >> (at % 2u * 16u)).x; }
 
 /// What the invocation has of the transposed matrix.
@@ -144,6 +148,16 @@ fn emulated_max(value: f32) -> f32 {
   var most = emulated[emulated_lane / 32u][0];
   for (var i = 1u; i < 32u; i++) { most = max(most, emulated[emulated_lane / 32u][i]); }
   return most;
+}
+/// In all subgroups, as barriers follow.
+fn emulated_anywhere(value: bool) -> bool {
+  workgroupBarrier();
+  atomicStore(&emulated_count, 0u);
+  workgroupBarrier();
+  if (value) { atomicAdd(&emulated_count, 1u); }
+  workgroupBarrier();
+  if (emulated_lane == 0u) { emulated_total = atomicLoad(&emulated_count); }
+  return workgroupUniformLoad(&emulated_total) > 0u;
 }
 fn emulated_any(value: bool) -> bool {
   emulated_share(f32(value));

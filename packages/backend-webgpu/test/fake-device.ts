@@ -25,7 +25,7 @@ export class FakeDevice {
     const pass = {
       setPipeline: (pipeline: unknown) => log("setPipeline", pipeline),
       setBindGroup: (index: number, group: unknown, offsets?: readonly number[]) =>
-        log("setBindGroup", index, index === 0 ? group : [...(offsets ?? [])]),
+        log("setBindGroup", index, group, ...(offsets === undefined ? [] : [[...offsets]])),
       setImmediates: (_: number, bytes: ArrayBuffer, start: number, length: number) =>
         log("setImmediates", ...new Uint32Array(bytes.slice(start, start + length))),
       dispatchWorkgroups: (x: number, y = 1, z = 1) => log("dispatch", x, y, z),

@@ -46,7 +46,7 @@ export class FakeSession {
       ...(limits === undefined ? {} : { limits }),
     });
     const pipelines = new PipelineCache(device, {
-      ...{ parameterLayout: queue.parameterLayout, immediateBytes, packsExactly: false },
+      ...{ parameterBuffer: queue.parameterBuffer, immediateBytes, packsExactly: false },
       ...{ windowBytes: windowBytes(features), mayWait: () => holds && queue.mayHold },
     });
     const pool = new MemoryPool({

@@ -273,6 +273,8 @@ class FaultyDevice {
   readonly scopes: string[] = [];
   readonly caught: string[] = [];
   readonly #faulty: readonly string[];
+  /** Scopes that were opened. */
+  opened = 0;
   readonly queue = { submit: () => {}, writeBuffer: () => {} };
 
   constructor(faulty: readonly string[]) {
@@ -280,6 +282,7 @@ class FaultyDevice {
   }
 
   pushErrorScope(filter: string): void {
+    this.opened++;
     this.scopes.push(filter);
   }
 
@@ -331,6 +334,29 @@ describe("webgpu guard", () => {
       faults.map(({ code }) => code),
       ["DEVICE_ERROR"],
     );
+  });
+
+  it("makes the calls of a submit in one scope, and names the operations that have commands in it", async () => {
+    const { device, faults, guard } = made(["validation"]);
+    const { queue } = guard.device;
+    const submit = (): void => {
+      queue.writeBuffer({} as GPUBuffer, 0, new Uint8Array(4));
+      queue.submit([{} as GPUCommandBuffer]);
+    };
+    guard.enterCommands("gemm");
+    guard.enterCommands("conv2d");
+    guard.together(submit);
+    assert.equal(device.opened, 1);
+    assert.throws(() =>
+      guard.together(() => {
+        throw new Error("no");
+      }),
+    );
+    submit();
+    assert.equal(device.opened, 4, "afterwards each has its own again");
+    await guard.settled();
+    assert.deepEqual(device.scopes, []);
+    assert.match(faults[0]!.message, /^one of gemm, conv2d: the device reported/);
   });
 
   it("answers only after the runtime has, for memory that the pool could not get", async () => {

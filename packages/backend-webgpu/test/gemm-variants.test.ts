@@ -34,7 +34,11 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(product(32, 4096, 1024, { vectorB: true })), "tiled_32x128x16_8x8");
     assert.equal(gemmName(product(17, 4096, 4096, { vectorB: true })), "streamed_32x512x32_16x8");
     assert.equal(gemmName(product(4, 4096, 4096, { vectorB: true })), "thin_b_places_16x16");
-    assert.equal(gemmName(product(16, 4096, 64, { vectorB: true })), "thin_b_places_32x4");
+    const rowsOfQuads = { vectorB: true };
+    assert.equal(gemmName(product(16, 8192, 64, rowsOfQuads)), "thin_b_places_32x4");
+    assert.equal(gemmName(product(16, 512, 1024, rowsOfQuads)), "thin_b_places_32x4", "in parts");
+    assert.equal(gemmName(product(16, 4096, 64, rowsOfQuads)), "tiled_32x32x32_4x4", "few and short");
+    assert.equal(gemmName(product(4, 512, 64, rowsOfQuads)), "thin_b_places_16x16");
     for (const [m, n, k, batch, expected] of [
       [64, 64, 64, 792, "tiled_64x64x8_16x8"],
       [33, 64, 128, 792, "tiled_64x64x8_16x8"],

@@ -34,7 +34,8 @@ describe("Variants of kernels", () => {
   // Passed over are those that need more than emulated devices have, and nearly always those for a few rows, for
   // filters of one size and of one tap. The package's own tests have cases for these; bench/dist/adapter is for GPUs.
   // Transforms are for f32 and need an option (laws-transformed.test.ts).
-  const special = /^(matrices|split|thin|row|decode|strip|channels|transformed)_|^gemm$|^tiled_128x128$/;
+  const special =
+    /^(matrices|split|thin|row|decode|strip|channels|dense|transformed)_|^gemm$|^tiled_128x128(_turns)?$/;
   for (const [operation, names] of Object.entries(webgpu.variantNames))
     for (const variant of lastOfKinds(names.filter((name) => !special.test(name))))
       describe(`WebGPU with ${operation} as ${variant}`, () => {

@@ -50,7 +50,7 @@ class Stream {
       ...(limits === undefined ? {} : { limits }),
     });
     const pipelines = new PipelineCache(device, {
-      parameterLayout: this.queue.parameterLayout,
+      parameterBuffer: this.queue.parameterBuffer,
       immediateBytes: immediates,
       packsExactly: false,
       windowBytes: windowBytes(features),
@@ -132,8 +132,8 @@ describe("webgpu command stream", () => {
       queue.flush();
       const calls = fake.taken("setBindGroup", "setImmediates", "dispatch", "upload", "submit");
       const offsets = calls
-        .filter(([name, index]) => name === "setBindGroup" && index === 1)
-        .flatMap((call) => call[2] as number[]);
+        .filter((call) => call[0] === "setBindGroup" && call.length === 4)
+        .flatMap((call) => call[3] as number[]);
       const uploaded = calls.find(([name]) => name === "upload")!.slice(1) as number[];
       // Blocks begin at multiples of 256 bytes; in that of a table, the row follows two offsets and padding.
       const rows = offsets.slice(-2).map((offset) => uploaded[offset / 4 + 4]);
@@ -150,6 +150,24 @@ describe("webgpu command stream", () => {
     }
   });
 
+  it("uploads only what differs from the batches before", () => {
+    const stream = new Stream(0);
+    const { fake, queue } = stream;
+    const uploads = (...numbers: readonly number[]): number => {
+      for (const n of numbers) stream.small(n);
+      queue.flush();
+      return fake.taken("upload").length;
+    };
+    assert.equal(uploads(1, 2), 1);
+    assert.equal(uploads(1, 2), 0, "the same again");
+    assert.equal(uploads(1), 0, "the first of them");
+    assert.equal(uploads(1, 2, 3), 1, "one more");
+    assert.equal(uploads(1, 5), 1, "another one");
+    assert.equal(uploads(1, 2, 3), 1, "the one that the other replaced");
+    assert.equal(uploads(1, 2, 3), 0);
+    assert.equal(uploads(), 0);
+  });
+
   it("uploads nothing for a batch without blocks", () => {
     const stream = new Stream(0);
     stream.small(1);
@@ -158,7 +176,7 @@ describe("webgpu command stream", () => {
     stream.queue.encoder();
     stream.queue.flush();
     assert.deepEqual(stream.fake.taken(), [["submit"]]);
-    stream.small(1);
+    stream.small(2);
     stream.queue.flush();
     assert.lengthOf(stream.fake.taken("upload"), 1);
   });

@@ -70,12 +70,12 @@ describe("A recording of dispatches", () => {
       }
       rig.queue.flush();
       const calls = rig.fake.taken("setBindGroup", "setImmediates", "upload", "dispatch");
-      const offsets = calls.filter(([name, index]) => name === "setBindGroup" && index === 1);
+      const offsets = calls.filter((call) => call[0] === "setBindGroup" && call.length === 4);
       const uploaded = calls.find(([name]) => name === "upload")?.slice(1) as number[] | undefined;
       const values =
         immediates > 0
           ? calls.filter(([name]) => name === "setImmediates").map((call) => call[3])
-          : offsets.map((call) => uploaded![(call[2] as number[])[0]! / 4 + 2]);
+          : offsets.map((call) => uploaded![(call[3] as number[])[0]! / 4 + 2]);
       assert.deepEqual(values, [77, 5, 6, 77, 5, 6]);
     }
   });

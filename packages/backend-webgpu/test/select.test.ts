@@ -37,7 +37,7 @@ describe("webgpu program text", () => {
         "}",
         "@group(0) @binding(0) var<storage, read> a: array<u32>;",
         "@group(0) @binding(1) var<storage, read_write> b: array<vec4<f32>>;",
-        "@group(1) @binding(0) var<uniform> parameters: Parameters;",
+        "@group(0) @binding(2) var<uniform> parameters: Parameters;",
         "",
         "fn main() {}",
         "",

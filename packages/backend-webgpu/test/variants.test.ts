@@ -35,6 +35,8 @@ const needMore = [
   "matrices_32x32_2_32x32_2",
   "matrices_32x32_2_128x32_4",
   "matrices_128x32_8_2_64x32_4",
+  "split_128x32_8x2_v",
+  "split_128x32_8",
   "matrices_64x32_4_s",
   "matrices_256x32_16x2_v",
   "matrices_128x32_4",
@@ -59,7 +61,7 @@ const convolution = (groupOutputs: number, pixels: number, more: Partial<ConvSha
 const convName = (shape: ConvShape, features = portable) => selectConv(shape, features).variant.name;
 
 const attending = (rows: number, keyLength: number, more: Partial<AttentionShape> = {}): AttentionShape => ({
-  ...{ dtype: "f32", matrices: 1, rows, keyLength, headSize: 64, wholeEights: false },
+  ...{ dtype: "f32", matrices: 1, rows, keyLength, headSize: 64, wholeEights: false, bare: true },
   ...more,
 });
 
@@ -159,6 +161,15 @@ describe("webgpu variants", () => {
     assert.notMatch(convName(convolution(1, 1e6, { groups: 256, taps: 9 })), /^channels/);
   });
 
+  it("of conv2d take few channels that are last as they lie, several pixels at a time where many are left", () => {
+    const last = (pixels: number, outputs = 32) =>
+      convName(convolution(outputs, pixels, { taps: 27, channelsLast: true }));
+    assert.equal(last(64 * 64), "dense_1");
+    assert.equal(last(32 * 112 * 112), "dense_4");
+    const forced = convolution(32, 100, { taps: 27, channelsLast: true });
+    assert.equal(selectConv(forced, portable, "channels_1x4").variant.name, "dense_1");
+  });
+
   it("of conv2d split long sums only where there are few results", () => {
     const parts = (shape: ConvShape, features = portable) =>
       Math.ceil(shape.taps / selectConv(shape, features).partDepth);
@@ -227,6 +238,31 @@ describe("webgpu variants", () => {
       return choice.kind === "tiled" ? choice.columns : undefined;
     };
     assert.deepEqual([1, 32, 33, 64, 65, 128, 129].map(columns), [32, 32, 64, 64, 128, 128, 128]);
+  });
+
+  it("of attention go by parts of f16 where the option allows it, if there is much to do and all is aligned", () => {
+    const name = (more: Partial<AttentionShape> = {}, rows = 2048, features = withSplitting) => {
+      const shape = attending(rows, 2048, { matrices: 8, wholeEights: true, ...more });
+      return selectAttention(shape, features).variant.name;
+    };
+    const [short, long] = ["split_128x32_8x2_v", "split_128x32_8"];
+    assert.deepEqual(
+      [32, 64, 72, 128].map((headSize) => name({ headSize })),
+      [short, short, long, long],
+    );
+    for (const more of [
+      { headSize: 24 },
+      { headSize: 136 },
+      { bare: false },
+      { wholeEights: false },
+      { keyLength: 1023 },
+    ])
+      assert.equal(name(more), "tiled_128x128", JSON.stringify(more));
+    assert.equal(name({ matrices: 16 }, 1024), short);
+    assert.equal(name({ matrices: 64 }, 1023), "tiled_128x128");
+    assert.equal(name({ matrices: 7 }), "tiled_64x128");
+    assert.equal(name({}, 2048, withMatrices), "tiled_128x128");
+    assert.equal(name({ dtype: "f16" }), "matrices_64x32_4_s");
   });
 
   it("of attention take matrix units for many rows in f16 where they are and all is aligned", () => {

@@ -17,6 +17,10 @@ const shapes: readonly Extents[] = [
     [3, 255, 1],
     [2, 257, 1],
     [5000, 3, 1],
+    // A row that is computed while the next one is summed up: in chunks of several rows, and of one.
+    [9, 1024, 1],
+    [16, 1031, 1],
+    [2, 16_390, 1],
     [2, 32_769, 1],
     [1, 70_001, 1],
   ] as const),

@@ -55,6 +55,27 @@ describeEitherWay("unary kernels", (options) => {
     return bench.float32(to);
   };
 
+  it("exp of a number has the same bits beside any others: hidden, with a subnormal result, too large, or none", () => {
+    const numbers = [
+      ...[Number.NEGATIVE_INFINITY, -1e30, -104.1, -103.98, -103.9, -95, -87.34, -87, -1, 0],
+      ...[1e-30, 3, 88.7, 88.8, 1e30, Number.POSITIVE_INFINITY, Number.NaN],
+    ].map(Math.fround);
+    const alone = numbers.map((x) => run("exp", Float32Array.of(x, x, x, x))[0]!);
+    numbers.forEach((x, i) => {
+      expect(ulpDistance(alone[i]!, Math.exp(x)), `exp(${x})`).to.be.at.most(1);
+    });
+    const pairs = numbers.flatMap((_, i) => numbers.map((_, j) => [i, j] as const));
+    const together = run(
+      "exp",
+      Float32Array.from(pairs.flatMap(([i, j]) => [i, j, j, i].map((at) => numbers[at]!))),
+    );
+    pairs.forEach(([i, j], pair) => {
+      expect([...together.subarray(4 * pair, 4 * pair + 4)]).to.deep.equal(
+        [i, j, j, i].map((at) => alone[at]),
+      );
+    });
+  });
+
   for (const kind of floatUnaryKinds) {
     it(`${kind} stays within ${bounds[kind]} ULP over all of f32`, () => {
       const input = sweep(1);

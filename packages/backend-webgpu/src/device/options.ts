@@ -11,7 +11,10 @@ import type { WebGpuTier } from "./tiers.js";
  *   / (1 - n eps), eps = 2^-23). If that takes more than two numbers of f16, the device detects it and
  *   computes the tile of results around it plainly. This happens for rows and columns with NaN, infinities,
  *   or numbers more than 28 (k = 16) to 34 (k = 65,536) powers of two below the largest of the line; zeros do
- *   not count. Takes scratch memory as large as the operands. Experimental, like the matrix units of WebGPU.
+ *   not count. In convolutions the images and the filters of output channels take the place of lines, the bound is
+ *   2 gamma_(k+1) for k taps, and those of several groups stay plain. Takes scratch memory as large as the operands, with
+ *   padding. Attention keeps the error bound that it has without the option; where two numbers of f16 are not enough for
+ *   that, it computes rows, or a key head, plainly. Experimental, like the matrix units of WebGPU.
  */
 export type F32Products = "plain" | "split-f16";
 
@@ -50,7 +53,7 @@ export interface DeviceOptions {
    */
   readonly disableFeatures?: readonly string[];
   /**
-   * The method for large products of f32 matrices (gemm, batchedGemm, and convolutions that are products);
+   * The method for large products of f32 matrices (gemm, batchedGemm, convolutions that are products, and attention);
    * see `F32Products`. Methods other than "plain" need the tier "subgroup-matrices"; if the device lacks it,
    * products stay plain, and `capabilities.device.details` says so. Default: plain.
    */

@@ -1,10 +1,13 @@
 import { chosenKernels } from "./chosen.js";
-import { provideUnits } from "./gemm/index.js";
-import * as matrixUnits from "./gemm/matrix-units.js";
+import { splitting } from "./conv2d/index.js";
+import * as splitModules from "./conv2d/split/split.js";
+import { matrixUnits } from "./gemm/index.js";
+import * as matrixModules from "./gemm/matrix-units.js";
 import * as kernels from "./list.js";
 import type { KernelSet } from "./set.js";
 
 // Programs with all kernels do not load more later.
-provideUnits(matrixUnits);
+matrixUnits.provide(matrixModules);
+splitting.provide(splitModules);
 
 export const allKernels: KernelSet = chosenKernels(Object.values(kernels)).set;

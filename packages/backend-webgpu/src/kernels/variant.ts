@@ -33,13 +33,8 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
     );
   const tuned = features.tuned?.variantFor(operation, shape);
   const possible = possibleRows(table, features);
-  const named = (name: string | undefined) =>
-    name === undefined ? undefined : possible.find((row) => row.name === name && row.fits(shape));
   const chosen =
-    named(forced) ??
-    named(tuned) ??
-    possible.find((row) => row.fits(shape) && row.prefers(shape, features)) ??
-    possible.findLast((row) => row.fits(shape));
+    rowNamed(forced, possible, shape) ?? rowNamed(tuned, possible, shape) ?? best(possible, shape, features);
   if (chosen === undefined)
     throw new BackendError("UNSUPPORTED", `${operation}: no variant for this shape on this device`, {
       operation,
@@ -54,6 +49,29 @@ export function selectVariant<Shape, Row extends Variant<Shape>>(
     });
   }
   return chosen;
+}
+
+function rowNamed<Shape, Row extends Variant<Shape>>(
+  name: string | undefined,
+  rows: readonly Row[],
+  shape: Shape,
+): Row | undefined {
+  return name === undefined ? undefined : rows.find((row) => row.name === name && row.fits(shape));
+}
+
+/** A loop: this runs for every call, and functions made for it would cost as much as the rest. */
+function best<Shape, Row extends Variant<Shape>>(
+  rows: readonly Row[],
+  shape: Shape,
+  features: DeviceFeatures,
+): Row | undefined {
+  let last: Row | undefined;
+  for (const row of rows) {
+    if (!row.fits(shape)) continue;
+    if (row.prefers(shape, features)) return row;
+    last = row;
+  }
+  return last;
 }
 
 /**
@@ -106,6 +124,11 @@ const listeners = new WeakMap<DeviceFeatures, ChoiceListener>();
 /** `listener` hears of the choices made for a device from here on. */
 export function observeChoices(features: DeviceFeatures, listener: ChoiceListener): void {
   listeners.set(features, listener);
+}
+
+/** Whether somebody hears of the choices made for a device. */
+export function isObserved(features: DeviceFeatures): boolean {
+  return listeners.has(features);
 }
 
 function motiveOf<Shape>(

@@ -113,12 +113,10 @@ fn pack_quad(values: vec4f) -> vec2u {
 export const packQuad: string = `${halfQuad}${integerChoice}`;
 
 /**
- * `rounded_quad`: pack_quad by integer arithmetic on every device, for numbers that are read back in the same kernel. A compiler
- * may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), but not what was rounded before.
+ * `rounded_half_quad`: half_quad by integer arithmetic on every device, for numbers that are read back in the same kernel. A
+ * compiler may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), but not what was rounded before.
  */
-export const roundedQuad: string = packQuad
-  .replaceAll("half_quad", "rounded_half_quad")
-  .replaceAll("pack_quad", "rounded_quad");
+export const roundedHalfQuad: string = integerQuad.replace("half_quad", "rounded_half_quad");
 
 /** Texts may begin with one of these, without its first line break. */
 const native = (

@@ -1,6 +1,6 @@
 /** How kernels are written. */
 
-export { halfFunctions, halfQuad, packQuad, roundedQuad } from "./halves.wgsl.js";
+export { halfFunctions, halfQuad, packQuad, roundedHalfQuad } from "./halves.wgsl.js";
 export { type ComputedType, type ElementLayout, floatLayouts, layouts } from "./layouts.js";
 export {
   type Dialect,

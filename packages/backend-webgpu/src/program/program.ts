@@ -101,9 +101,10 @@ export interface ProgramDescription<Binding extends string, Parameter extends st
 /** How a program receives its parameters: see `ParameterRing` and `immediateBytes`. */
 export type ParameterSpace = "uniform" | "immediate";
 
-const declarations: Readonly<Record<ParameterSpace, string>> = {
-  uniform: "@group(1) @binding(0) var<uniform> parameters: Parameters;",
-  immediate: "var<immediate> parameters: Parameters;",
+/** The block is bound after the buffers, in the same group: a second group would be a second call for each dispatch. */
+const declarations: Readonly<Record<ParameterSpace, (bindings: readonly unknown[]) => string>> = {
+  uniform: ({ length }) => `@group(0) @binding(${length}) var<uniform> parameters: Parameters;`,
+  immediate: () => "var<immediate> parameters: Parameters;",
 };
 
 /** The language feature of WGSL that provides the space "immediate". */
@@ -132,7 +133,8 @@ export interface Dialect {
 export function sourceIn(program: Program, space: ParameterSpace, packsExactly: boolean): string {
   const source = packsExactly ? withNativePacking(program.source) : program.source;
   if (space === "uniform") return source;
-  const text = source.replace(declarations.uniform, () => declarations.immediate);
+  const { uniform, immediate } = declarations;
+  const text = source.replace(uniform(program.bindings), () => immediate(program.bindings));
   return `requires ${IMMEDIATE_FEATURE};\n${text}`;
 }
 
@@ -169,7 +171,7 @@ export function program<const Binding extends string, const Parameter extends st
       ({ name, access, wgsl }, i) =>
         `@group(0) @binding(${i}) var<storage, ${access}> ${name}: array<${wgsl}>;`,
     ),
-    declarations.uniform,
+    declarations.uniform(bindings),
     "",
     description.body.trim(),
     "",

@@ -45,6 +45,20 @@ export class Guard {
     this.#recorded.add(operation);
   }
 
+  /** Makes several calls in one scope, which costs as much as any of them. */
+  together(calls: () => void): void {
+    const operations = [...this.#recorded];
+    const within = (): void => {
+      this.#openScopes.push("validation");
+      try {
+        calls();
+      } finally {
+        this.#openScopes.pop();
+      }
+    };
+    this.#scoped(VALIDITY, within, operations);
+  }
+
   /** Resolves when the device has reported on all calls so far. */
   async settled(): Promise<void> {
     if (this.#pending.size > 0) await Promise.all(this.#pending);

@@ -24,7 +24,7 @@ export { measuringFeatures, TIMESTAMP_FEATURE } from "./measuring.js";
 export { BUFFER_GRANULARITY, DeviceMemory, MemoryPool, roundedCapacity } from "./memory.js";
 export { packsExactly } from "./packing.js";
 export { PARAMETER_BLOCK_BYTES, ParameterBlock } from "./parameters.js";
-export { PipelineCache } from "./pipelines.js";
+export { type Layout, PipelineCache } from "./pipelines.js";
 export { batchLimits } from "./policy.js";
 export { CommandQueue, type DispatchObserver } from "./queue.js";
 export { Readback } from "./readback.js";

@@ -43,6 +43,9 @@ export class DeviceMemory {
   isReturned = false;
   /** The device had no memory for it: every use of it fails. */
   isRefused = false;
+  /** Its neighbours among the free buffers: see `MemoryPool`. */
+  older: DeviceMemory | undefined = undefined;
+  newer: DeviceMemory | undefined = undefined;
 
   constructor(buffer: GPUBuffer, capacity: number, id: number) {
     this.buffer = buffer;
@@ -86,9 +89,14 @@ export class MemoryPool {
   readonly #options: MemoryPoolOptions;
   /** Free buffers by capacity, the most recently used last. */
   readonly #free = new Map<number, DeviceMemory[]>();
-  /** All free buffers, the least recently used first. */
-  readonly #order = new Set<DeviceMemory>();
-  readonly #live = new Set<DeviceMemory>();
+  /**
+   * The ends of the list of all free buffers, in the order of their use. They are linked: sets of them took longer than all
+   * the rest of lending and taking back.
+   */
+  #oldest: DeviceMemory | undefined;
+  #newest: DeviceMemory | undefined;
+  /** All buffers, lent or not. */
+  readonly #all = new Set<DeviceMemory>();
   /** To be destroyed once the commands that use them have been submitted. */
   #condemned: DeviceMemory[] = [];
   #freeBytes = 0;
@@ -125,7 +133,6 @@ export class MemoryPool {
       reused.stale = zero;
     }
     memory.bytes = bytes;
-    this.#live.add(memory);
     return memory;
   }
 
@@ -134,7 +141,6 @@ export class MemoryPool {
       memory.isReturned = true;
       return;
     }
-    this.#live.delete(memory);
     if (memory.isRefused) {
       this.#discard(memory);
       return;
@@ -142,7 +148,10 @@ export class MemoryPool {
     const bucket = this.#free.get(memory.capacity);
     if (bucket === undefined) this.#free.set(memory.capacity, [memory]);
     else bucket.push(memory);
-    this.#order.add(memory);
+    memory.older = this.#newest;
+    if (this.#newest === undefined) this.#oldest = memory;
+    else this.#newest.newer = memory;
+    this.#newest = memory;
     this.#freeBytes += memory.capacity;
     this.#shrink(this.#options.poolBytes);
   }
@@ -171,9 +180,9 @@ export class MemoryPool {
   /** Destroys all buffers, in use or not. Nothing recorded may be left unsubmitted. */
   destroyAll(): void {
     this.afterSubmit();
-    for (const memory of [...this.#order, ...this.#live]) this.#destroy(memory);
-    this.#order.clear();
-    this.#live.clear();
+    for (const memory of [...this.#all]) this.#destroy(memory);
+    this.#oldest = undefined;
+    this.#newest = undefined;
     this.#free.clear();
     this.#freeBytes = 0;
   }
@@ -184,7 +193,7 @@ export class MemoryPool {
     for (let size = capacity; size <= largest; size = roundedCapacity(size + 1)) {
       const memory = this.#free.get(size)?.pop();
       if (memory === undefined) continue;
-      this.#order.delete(memory);
+      this.#unlink(memory);
       this.#freeBytes -= size;
       return memory;
     }
@@ -205,6 +214,7 @@ export class MemoryPool {
       () => {},
     );
     this.#reservedBytes += capacity;
+    this.#all.add(memory);
     return memory;
   }
 
@@ -221,16 +231,24 @@ export class MemoryPool {
 
   /** Evicts the least recently used free buffers until at most `bytes` are kept. */
   #shrink(bytes: number): void {
-    for (const oldest of this.#order) {
-      if (this.#freeBytes <= bytes) return;
-      this.#evict(oldest);
-    }
+    while (this.#freeBytes > bytes && this.#oldest !== undefined) this.#evict(this.#oldest);
+  }
+
+  /** Takes a buffer out of the list of those that are free. */
+  #unlink(memory: DeviceMemory): void {
+    const { older, newer } = memory;
+    if (older === undefined) this.#oldest = newer;
+    else older.newer = newer;
+    if (newer === undefined) this.#newest = older;
+    else newer.older = older;
+    memory.older = undefined;
+    memory.newer = undefined;
   }
 
   #evict(memory: DeviceMemory): void {
     const bucket = this.#free.get(memory.capacity)!;
     bucket.splice(bucket.indexOf(memory), 1);
-    this.#order.delete(memory);
+    this.#unlink(memory);
     this.#freeBytes -= memory.capacity;
     this.#discard(memory);
   }
@@ -244,6 +262,7 @@ export class MemoryPool {
   #destroy(memory: DeviceMemory): void {
     this.#options.onDestroy(memory);
     memory.buffer.destroy();
+    this.#all.delete(memory);
     this.#reservedBytes -= memory.capacity;
   }
 }
@@ -253,6 +272,7 @@ export class MemoryPool {
  * next lower power of two, but at most 1 MiB, so that large buffers waste little.
  */
 export function roundedCapacity(bytes: number): number {
-  const step = 2 ** Math.min(Math.max(Math.floor(Math.log2(bytes)) - 3, 8), 20);
+  const exponent = bytes < 2 ** 31 ? 31 - Math.clz32(bytes) : Math.floor(Math.log2(bytes));
+  const step = 2 ** Math.min(Math.max(exponent - 3, 8), 20);
   return Math.ceil(bytes / step) * step;
 }

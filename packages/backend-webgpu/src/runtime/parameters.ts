@@ -3,8 +3,6 @@ export const PARAMETER_BLOCK_BYTES = 1024;
 
 const UNIFORM_USAGE = 0x40 | 0x08; // UNIFORM | COPY_DST
 
-const COMPUTE_STAGE = 0x4;
-
 /** Parameters of one program: 32-bit words, seen as integers and as numbers. */
 export class ParameterBlock {
   readonly bytes: ArrayBuffer;
@@ -31,15 +29,17 @@ export class ParameterBlock {
  * submits, so a single buffer serves all batches.
  */
 export class ParameterRing {
-  readonly layout: GPUBindGroupLayout;
-  /** Shows one block, which starts at the dynamic offset. */
-  readonly group: GPUBindGroup;
+  /** Bindings show `PARAMETER_BLOCK_BYTES` of it, from a dynamic offset on. */
+  readonly buffer: GPUBuffer;
   readonly #queue: GPUQueue;
-  readonly #buffer: GPUBuffer;
   readonly #alignmentWords: number;
   readonly #words: Uint32Array<ArrayBuffer>;
   /** Words taken by the blocks of this batch. */
   #taken = 0;
+  /** Words from the first one on that the buffer has as they were before this batch. */
+  #uploaded = 0;
+  /** Whether this batch has others in their place. */
+  #hasChanged = false;
   /** The latest block: its first word, and how many words it has. */
   #latest = 0;
   #latestWords = 0;
@@ -49,55 +49,54 @@ export class ParameterRing {
     this.#queue = device.queue;
     this.#alignmentWords = device.limits.minUniformBufferOffsetAlignment / 4;
     this.#words = new Uint32Array(bytes / 4);
-    this.#buffer = device.createBuffer({
+    this.buffer = device.createBuffer({
       label: "parameters",
       // Any block may be the last one, and the binding reaches its full length beyond the start of it.
       size: bytes + PARAMETER_BLOCK_BYTES,
       usage: UNIFORM_USAGE,
     });
-    this.layout = device.createBindGroupLayout({
-      label: "parameters",
-      entries: [
-        { binding: 0, visibility: COMPUTE_STAGE, buffer: { type: "uniform", hasDynamicOffset: true } },
-      ],
-    });
-    this.group = device.createBindGroup({
-      label: "parameters",
-      layout: this.layout,
-      entries: [{ binding: 0, resource: { buffer: this.#buffer, size: PARAMETER_BLOCK_BYTES } }],
-    });
   }
 
   /** Bytes of device memory. */
   get reservedBytes(): number {
-    return this.#buffer.size;
+    return this.buffer.size;
   }
 
   /** Keeps the first `count` words for this batch. Returns the byte offset of the block that holds them. */
   keep(words: Uint32Array, count: number): number {
     if (this.#repeats(words, count)) return 4 * this.#latest;
     const first = this.#taken;
-    for (let i = 0; i < count; i++) this.#words[first + i] = words[i]!;
+    for (let i = 0; i < count; i++) {
+      if (this.#words[first + i] === words[i]) continue;
+      this.#words[first + i] = words[i]!;
+      this.#hasChanged = true;
+    }
     this.#latest = first;
     this.#latestWords = count;
     this.#taken = Math.ceil((first + count) / this.#alignmentWords) * this.#alignmentWords;
     return 4 * first;
   }
 
-  /** To be called before the batch is submitted. */
+  /** To be called before the batch is submitted. Programs that repeat themselves have the same blocks again. */
   upload(): void {
-    if (this.#taken > 0) this.#queue.writeBuffer(this.#buffer, 0, this.#words, 0, this.#taken);
+    if (this.#hasChanged || this.#taken > this.#uploaded) {
+      this.#queue.writeBuffer(this.buffer, 0, this.#words, 0, this.#taken);
+      this.#uploaded = Math.max(this.#uploaded, this.#taken);
+      this.#hasChanged = false;
+    }
     this.clear();
   }
 
   /** Forgets the blocks of this batch. */
   clear(): void {
+    if (this.#hasChanged) this.#uploaded = 0;
+    this.#hasChanged = false;
     this.#taken = 0;
     this.#latestWords = 0;
   }
 
   destroy(): void {
-    this.#buffer.destroy();
+    this.buffer.destroy();
   }
 
   /** Whether the words equal those of the latest block, as in a series of equal operations. */

@@ -12,8 +12,9 @@ import { PARAMETER_BLOCK_BYTES } from "./parameters.js";
 const COMPUTE_STAGE = 0x4;
 
 /** The objects that programs with the same kinds of bindings share. */
-interface Layout {
+export interface Layout {
   readonly id: number;
+  readonly space: ParameterSpace;
   readonly buffers: GPUBindGroupLayout;
   readonly pipeline: GPUPipelineLayout;
 }
@@ -26,14 +27,13 @@ export interface Pipeline {
   /** Resolves when the device has compiled it, or refused to; undefined before and after that. */
   readonly compiling: Promise<void> | undefined;
   readonly layout: Layout;
-  readonly space: ParameterSpace;
   /** Words of the parameter block. */
   readonly parameterWords: number;
 }
 
 export interface PipelineOptions extends Dialect {
-  /** Of the parameter block of programs whose parameters are in the space "uniform". */
-  readonly parameterLayout: GPUBindGroupLayout;
+  /** Has the blocks of programs whose parameters are in the space "uniform". */
+  readonly parameterBuffer: GPUBuffer;
   /** The most that one binding shows of a buffer. */
   readonly windowBytes: number;
   /** Whether commands can wait for their pipelines at this time. Default: never. */
@@ -81,7 +81,7 @@ export class PipelineCache {
     const layout = this.#layout(program, space);
     const pipeline = this.#bySource.get(this.#sourceOf(program, space));
     const added: PipelineInCache = {
-      ...{ program, pipeline, layout, space, parameterWords: program.parameterBytes / 4 },
+      ...{ program, pipeline, layout, parameterWords: program.parameterBytes / 4 },
       compiling: undefined,
     };
     this.#byProgram.set(program, added);
@@ -95,8 +95,8 @@ export class PipelineCache {
   /** Returns the pipeline itself. Compiles it at once if it is not compiled, whether or not the device is at work on it. */
   compiled(pipeline: Pipeline): GPUComputePipeline {
     if (pipeline.pipeline !== undefined) return pipeline.pipeline;
-    const { program, space, layout } = pipeline;
-    const source = this.#sourceOf(program, space);
+    const { program, layout } = pipeline;
+    const source = this.#sourceOf(program, layout.space);
     let made = this.#bySource.get(source);
     if (made === undefined) {
       made = this.#device.createComputePipeline(this.#descriptor(program, layout, source));
@@ -108,8 +108,8 @@ export class PipelineCache {
 
   /** If the device refuses the program, `compiled` asks for it again, and the refusal is reported like any other. */
   #compileMeanwhile(pipeline: PipelineInCache): void {
-    const { program, space } = pipeline;
-    const source = this.#sourceOf(program, space);
+    const { program, layout } = pipeline;
+    const source = this.#sourceOf(program, layout.space);
     const end = (): void => {
       pipeline.compiling = undefined;
       pipeline.pipeline ??= this.#bySource.get(source);
@@ -201,21 +201,19 @@ export class PipelineCache {
     const key = [space, ...bindings.map(({ access }) => access)].join(" ");
     const known = this.#layouts.get(key);
     if (known !== undefined) return known;
-    const { parameterLayout, immediateBytes } = this.#options;
-    const buffers = this.#device.createBindGroupLayout({
-      label: key,
-      entries: bindings.map(({ access }, binding) => ({
-        binding,
-        visibility: COMPUTE_STAGE,
-        buffer: { type: access === "read" ? "read-only-storage" : "storage" },
-      })),
+    const entry = (buffer: GPUBufferBindingLayout, binding: number): GPUBindGroupLayoutEntry => ({
+      ...{ binding, visibility: COMPUTE_STAGE, buffer },
     });
-    const pipeline = this.#device.createPipelineLayout(
-      space === "immediate"
-        ? { label: key, bindGroupLayouts: [buffers], immediateSize: immediateBytes }
-        : { label: key, bindGroupLayouts: [buffers, parameterLayout] },
+    const entries = bindings.map(({ access }, binding) =>
+      entry({ type: access === "read" ? "read-only-storage" : "storage" }, binding),
     );
-    const layout = { id: this.#layouts.size + 1, buffers, pipeline };
+    if (space === "uniform") entries.push(entry({ type: "uniform", hasDynamicOffset: true }, entries.length));
+    const buffers = this.#device.createBindGroupLayout({ label: key, entries });
+    const pipeline = this.#device.createPipelineLayout({
+      ...{ label: key, bindGroupLayouts: [buffers] },
+      ...(space === "immediate" ? { immediateSize: this.#options.immediateBytes } : {}),
+    });
+    const layout = { id: this.#layouts.size + 1, space, buffers, pipeline };
     this.#layouts.set(key, layout);
     return layout;
   }
@@ -228,17 +226,16 @@ export class PipelineCache {
   ): GPUBindGroup {
     if (this.#bindGroupCount >= MAX_BIND_GROUPS)
       for (const bucket of [...this.#bindGroups.values()]) for (const bound of [...bucket]) this.#drop(bound);
-    const { windowBytes } = this.#options;
-    const group = this.#device.createBindGroup({
-      layout: layout.buffers,
-      entries: memories.map(({ buffer, capacity }, binding) => {
-        const offset = starts[binding]!;
-        return {
-          binding,
-          resource: { buffer, offset, size: Math.min(capacity - offset, windowBytes) },
-        };
-      }),
+    const { windowBytes, parameterBuffer } = this.#options;
+    const entries: GPUBindGroupEntry[] = memories.map(({ buffer, capacity }, binding) => {
+      const offset = starts[binding]!;
+      return { binding, resource: { buffer, offset, size: Math.min(capacity - offset, windowBytes) } };
     });
+    if (layout.space === "uniform")
+      entries.push({
+        ...{ binding: entries.length, resource: { buffer: parameterBuffer, size: PARAMETER_BLOCK_BYTES } },
+      });
+    const group = this.#device.createBindGroup({ layout: layout.buffers, entries });
     const bound: BoundBuffers = { key, layout, memories, starts, group };
     const bucket = this.#bindGroups.get(key);
     if (bucket === undefined) this.#bindGroups.set(key, [bound]);

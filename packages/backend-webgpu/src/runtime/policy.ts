@@ -61,6 +61,11 @@ export class BatchPolicy {
     this.#limits = limits;
   }
 
+  /** Whether nothing has been recorded since the last submit. */
+  get isEmpty(): boolean {
+    return this.#dispatches === 0;
+  }
+
   /** Whether to submit the recorded commands before a dispatch of this much work is recorded, at the time `now`. */
   isDue(work: number, now: number): boolean {
     if (this.#dispatches === 0) return false;

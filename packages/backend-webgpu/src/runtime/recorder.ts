@@ -34,6 +34,7 @@ export class Recorder implements OperationContext, Mover {
   /** The number of nested calls of `run`. The outermost one returns all scratch. */
   #depth = 0;
   /** The bindings of the dispatch that is being recorded, in order; used anew for each. */
+  readonly #regions: BufferRegion[] = [];
   readonly #memories: DeviceMemory[] = [];
   readonly #starts: number[] = [];
 
@@ -111,20 +112,41 @@ export class Recorder implements OperationContext, Mover {
     parameters: ParameterValues<Parameter>,
     workgroups: Workgroups,
   ): void {
-    this.#record(
-      program,
-      separable(program, regions) ? regions : this.#separated(program, regions),
-      parameters,
-      workgroups,
-    );
+    const { bindings } = program;
+    if (!this.#gather(bindings, regions)) {
+      const separated = this.#separated(program, regions);
+      for (const { name, access } of bindings) {
+        const { memory } = separated[name]!;
+        this.#clearIfStale(memory);
+        if (access !== "read") memory.beforeWrite();
+      }
+      this.#gather(bindings, separated);
+    }
+    this.#record(program, parameters, workgroups);
   }
 
-  #record(
-    program: Program,
-    regions: Regions,
-    parameters: ParameterValues<string>,
-    workgroups: Workgroups,
-  ): void {
+  /**
+   * Looks the regions up, in the order of the bindings. Returns whether they can be bound as they are: nothing must be recorded
+   * before, and no buffer is both written and bound a second time.
+   */
+  #gather(bindings: Program["bindings"], regions: Regions): boolean {
+    const found = this.#regions;
+    let isReady = true;
+    for (let i = 0; i < bindings.length; i++) {
+      const { name, access } = bindings[i]!;
+      const region = regions[name]!;
+      const { memory } = region;
+      found[i] = region;
+      if (memory.stale || (access !== "read" && memory.pendingReads.size > 0)) isReady = false;
+      for (let j = 0; j < i; j++)
+        if (found[j]!.memory === memory && (access !== "read" || bindings[j]!.access !== "read"))
+          isReady = false;
+    }
+    return isReady;
+  }
+
+  /** Records a dispatch on the regions that were gathered. */
+  #record(program: Program, parameters: ParameterValues<string>, workgroups: Workgroups): void {
     const queue = this.#queue;
     const { bindings } = program;
     const limit = this.features.limits.maxComputeWorkgroupsPerDimension;
@@ -137,19 +159,14 @@ export class Recorder implements OperationContext, Mover {
       throw new Error(`${program.name}: ${x} x ${y} x ${z} workgroups; the device allows ${limit} each way`);
     const pipeline = this.#pipelines.get(program);
     let bytes = 0;
-    for (let i = 0; i < bindings.length; i++) {
-      const { memory, byteLength } = regions[bindings[i]!.name]!;
-      if (memory.stale) this.#clearIfStale(memory);
-      if (bindings[i]!.access !== "read") memory.beforeWrite();
-      bytes += byteLength;
-    }
+    for (let i = 0; i < bindings.length; i++) bytes += this.#regions[i]!.byteLength;
     // From here on nothing else is recorded: the following lines concern this dispatch and its batch alone.
     const work = estimatedMilliseconds(bytes, program.light ? 0 : this.#flops);
     queue.reserve(work, pipeline);
     const { words, floats } = queue.parameters;
     for (let i = 0; i < bindings.length; i++) {
       const { name, unit } = bindings[i]!;
-      const region = regions[name]!;
+      const region = this.#regions[i]!;
       const { memory, byteOffset } = region;
       if (byteOffset % unit !== 0)
         throw new Error(`${program.name}: ${name} starts at byte ${byteOffset}, in units of ${unit}`);
@@ -241,17 +258,6 @@ export function foldedGrid(count: number, limit: number): readonly [number, numb
 
 function gridOf(workgroups: Workgroups, limit: number): readonly [number, number, number] {
   return typeof workgroups === "number" ? foldedGrid(workgroups, limit) : workgroups;
-}
-
-/** Whether the regions can be bound as they are: no buffer is both written and bound a second time. */
-function separable({ bindings }: Program, regions: Regions): boolean {
-  for (let i = 0; i < bindings.length; i++) {
-    if (bindings[i]!.access === "read") continue;
-    const { memory } = regions[bindings[i]!.name]!;
-    for (let j = 0; j < bindings.length; j++)
-      if (i !== j && regions[bindings[j]!.name]!.memory === memory) return false;
-  }
-  return true;
 }
 
 function overlap(a: BufferRegion, b: BufferRegion): boolean {

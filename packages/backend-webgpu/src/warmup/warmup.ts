@@ -29,6 +29,7 @@ import {
 import type { Program } from "../program/index.js";
 import {
   DeviceMemory,
+  type Layout,
   PARAMETER_BLOCK_BYTES,
   ParameterBlock,
   Recorder,
@@ -162,7 +163,10 @@ function twin({ bytes, stale }: DeviceMemory): DeviceMemory {
 function takingNote(programs: Set<Program>): RecordingMeans {
   const group = {} as GPUBindGroup;
   const pipeline = {} as GPUComputePipeline;
-  const layout = { id: 0, buffers: {} as GPUBindGroupLayout, pipeline: {} as GPUPipelineLayout };
+  const layout: Layout = {
+    ...{ id: 0, buffers: {} as GPUBindGroupLayout, pipeline: {} as GPUPipelineLayout },
+    space: "uniform",
+  };
   return {
     queue: { batch: 0, parameters: new ParameterBlock(PARAMETER_BLOCK_BYTES), reserve() {}, dispatch() {} },
     pool: { acquire: blank, release() {} },
@@ -170,7 +174,7 @@ function takingNote(programs: Set<Program>): RecordingMeans {
       get(program) {
         programs.add(program);
         const parameterWords = program.parameterBytes / 4;
-        return { program, pipeline, compiling: undefined, layout, space: "uniform", parameterWords };
+        return { program, pipeline, compiling: undefined, layout, parameterWords };
       },
       bindGroup: () => group,
     },

@@ -171,37 +171,51 @@ function convolution(
   epilogue: Epilogue = noEpilogue,
 ): TensorInfo {
   const known = Convolution.of(backend, x, filter, attrs, isDepthwise);
-  const { info, geometry } = known;
+  const { bias } = epilogue;
+  // As nearly always: then there is nothing to convert, and to release afterwards.
+  if (x.dtype === "float32" && filter.dtype === "float32" && (bias === undefined || bias.dtype === "float32"))
+    return convolve(backend, known, x, filter, isDepthwise, epilogue);
   return compose(backend, (made) => {
-    const images = typed(backend, made, x, "float32");
-    const weights = typed(backend, made, filter, "float32");
-    const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
-    const input = backend.place(images);
-    const bias =
-      inner.bias === undefined ? undefined : backend.place(typed(backend, made, inner.bias, "float32"));
-    const output = backend.output(info.outShape, "float32");
-    const finished = <Arguments extends object>(call: Arguments): Arguments => {
-      const written: { bias?: Operand; activation?: CoreActivation } = call;
-      if (bias !== undefined) written.bias = bias;
-      if (inner.activation !== undefined) written.activation = inner.activation;
-      return call;
-    };
-    // Literals, not spreads: an object that others are spread into took a tenth of a small call.
-    if (known.isProduct)
-      // The filter as it lies is the second factor, and need not be turned round.
-      backend.compute.gemm(
-        finished({
+    const floats = (tensor: TensorInfo) => typed(backend, made, tensor, "float32");
+    const rest = bias === undefined ? epilogue : { ...epilogue, bias: floats(bias) };
+    return convolve(backend, known, floats(x), floats(filter), isDepthwise, rest);
+  });
+}
+
+/** The same for tensors of float32. */
+function convolve(
+  backend: BackplaneBackend,
+  { info, geometry, isProduct, filterName }: Convolution,
+  x: TensorInfo,
+  filter: TensorInfo,
+  isDepthwise: boolean,
+  epilogue: Epilogue,
+): TensorInfo {
+  const { inner, outer } = divideEpilogue(inChannelOrder(epilogue, info), info.outChannels);
+  const input = backend.place(x);
+  const bias = inner.bias === undefined ? undefined : backend.place(inner.bias);
+  const output = backend.output(info.outShape, "float32");
+  // Literals, not spreads: an object that others are spread into took a tenth of a small call.
+  if (isProduct)
+    backend.compute.gemm(
+      finished(
+        {
           m: info.batchSize * info.outHeight * info.outWidth,
           n: info.outChannels,
           k: info.inChannels,
           a: input,
-          b: backend.place(weights),
+          // The filter as it lies is the second factor, and need not be turned round.
+          b: backend.place(filter),
           c: output.handle,
-        }),
-      );
-    else
-      backend.compute.conv2d(
-        finished({
+        },
+        bias,
+        inner.activation,
+      ),
+    );
+  else
+    backend.compute.conv2d(
+      finished(
+        {
           layout: geometry.layout,
           inputShape: geometry.inputShape,
           filterShape: geometry.filterShape,
@@ -211,13 +225,27 @@ function convolution(
           dilation: geometry.dilation,
           groups: geometry.groups,
           input,
-          filter: coreFilter(backend, weights, isDepthwise, known.filterName),
+          filter: coreFilter(backend, filter, isDepthwise, filterName),
           output: output.handle,
-        }),
-      );
-    if (outer !== undefined) applyEpilogue(backend, output, outer);
-    return output;
-  });
+        },
+        bias,
+        inner.activation,
+      ),
+    );
+  if (outer !== undefined) applyEpilogue(backend, output, outer);
+  return output;
+}
+
+/** The arguments of a call with what follows the sums. */
+function finished<Arguments extends object>(
+  call: Arguments,
+  bias: Operand | undefined,
+  activation: CoreActivation | undefined,
+): Arguments {
+  const written: { bias?: Operand; activation?: CoreActivation } = call;
+  if (bias !== undefined) written.bias = bias;
+  if (activation !== undefined) written.activation = activation;
+  return call;
 }
 
 /** Whether a convolution of images with channels last is a product of pixels and filters. */

@@ -9,6 +9,7 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { emitMove, moveOne } from "../memory/index.js";
 import { Odometer } from "../vector/index.js";
 import { conversion, type Packed, packedElements } from "./convert.js";
 
@@ -96,9 +97,6 @@ function rowsKernel(name: string, emitRow: (f: FunctionBuilder) => (row: Row) =>
   });
 }
 
-/** Bytes from which on the engine's own copy, which is a call, is faster than vectors. */
-const longRow = 4096;
-
 /** Rows of elements of one size, whose bits stay as they are. */
 export function movingKernel(bytes: 1 | 2 | 4): Kernel<RowTypes> {
   const lanes = 16 / bytes;
@@ -145,57 +143,6 @@ export function movingKernel(bytes: 1 | 2 | 4): Kernel<RowTypes> {
       f.set(count, i32.sub(count, 1));
     });
   });
-}
-
-/** Copies one element of 1, 2 or 4 bytes. */
-export function moveOne(f: FunctionBuilder, bytes: 1 | 2 | 4, to: Value<"i32">, from: Value<"i32">): void {
-  if (bytes === 4) f.store(to, i32.load(from));
-  else if (bytes === 2) f.store16(to, i32.load16U(from));
-  else f.store8(to, i32.load8U(from));
-}
-
-/** Copies bytes that follow one another. The locals are used up. */
-function emitMove(f: FunctionBuilder, at: Local<"i32">, out: Local<"i32">, bytes: Local<"i32">): void {
-  const advance = (step: number) => {
-    f.add(at, step);
-    f.add(out, step);
-    f.set(bytes, i32.sub(bytes, step));
-  };
-  f.if(
-    i32.geU(bytes, longRow),
-    () => f.memoryCopy(out, at, bytes),
-    () => {
-      f.if(
-        i32.geU(bytes, 16),
-        () => {
-          f.while(i32.geU(bytes, 64), () => {
-            const vectors = [0, 16, 32, 48].map((offset) => f.let(v128.load(at, offset)));
-            for (const [i, vector] of vectors.entries()) f.store(out, vector, 16 * i);
-            advance(64);
-          });
-          f.while(i32.geU(bytes, 16), () => {
-            f.store(out, v128.load(at));
-            advance(16);
-          });
-          // The last vector ends with the row, over bytes that are there already.
-          f.if(bytes, () =>
-            f.store(i32.add(out, i32.sub(bytes, 16)), v128.load(i32.add(at, i32.sub(bytes, 16)))),
-          );
-        },
-        () => {
-          f.if(i32.and(bytes, 8), () => {
-            f.storeLane(64, 0, out, v128.load64Zero(at));
-            advance(8);
-          });
-          for (const part of [4, 2, 1] as const)
-            f.if(i32.and(bytes, part), () => {
-              moveOne(f, part, out, at);
-              advance(part);
-            });
-        },
-      );
-    },
-  );
 }
 
 /** Rows of one element type that become another. */

@@ -1,7 +1,7 @@
 import { type FunctionBuilder, i8x16, i32, type Local, type Value, v128 } from "../../wasm/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
+import { moveOne } from "../memory/index.js";
 import { Odometer } from "../vector/index.js";
-import { moveOne } from "./rows.wasm.js";
 
 /** Axes outside of the two that change places. */
 export const tileOuterAxes: number = 6;

@@ -8,6 +8,7 @@ import {
   type Kernel,
   type Launch,
 } from "../kernel.js";
+import { emitMove } from "./move.wasm.js";
 
 const chunkBytes = 1 << 18;
 /** Roughly how long a byte takes one worker. */
@@ -53,10 +54,11 @@ export const copyBytes: Kernel<typeof copyTypes> = defineKernel({
   emit(f, { parameters, chunk }) {
     const { destination, source, bytes } = parameters;
     const begin = f.let(i32.mul(chunk, chunkBytes));
-    f.memoryCopy(
-      i32.add(destination, begin),
-      i32.add(source, begin),
-      i32.minU(i32.sub(bytes, begin), chunkBytes),
+    emitMove(
+      f,
+      f.let(i32.add(source, begin)),
+      f.let(i32.add(destination, begin)),
+      f.let(i32.minU(i32.sub(bytes, begin), chunkBytes)),
     );
   },
 });

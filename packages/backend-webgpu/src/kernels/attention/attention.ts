@@ -21,7 +21,9 @@ import { copiedExtents, copiedMaskBytes, copiedPitch, isMaskAligned } from "./ma
 import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { areAligned, followOneAnother, placeValues } from "./places.wgsl.js";
-import { type AttentionChoice, selectAttention } from "./select.js";
+import { attendedValues, type PreparedMask, prepareMask, preparesMask } from "./prepared-mask.wgsl.js";
+import { type AttentionChoice, type DirectChoice, selectAttention } from "./select.js";
+import { enqueueSplitAttention } from "./split/split.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
@@ -86,7 +88,7 @@ function takesApart(
   name: "q" | "k" | "v" | "out",
   rows: Rows,
 ): boolean {
-  if (choice.kind === "thin" || choice.kind === "decode") return false;
+  if (choice.kind === "thin" || choice.kind === "decode" || choice.kind === "split") return false;
   if (name === "k" || name === "v") return true;
   if (name === "out") {
     // Parts are joined, and single halves rounded, by kernels for contiguous rows.
@@ -108,6 +110,7 @@ export function attentionShape(problem: Problem): AttentionShape {
     keyLength,
     headSize,
     wholeEights: isVector(problem, 8) && copiedMaskBytes(problem) <= MOST_COPIED,
+    bare: hidingOf(problem) === undefined && problem.logSumExp === undefined,
   };
 }
 
@@ -131,6 +134,10 @@ export function enqueueAttention(
   choice: AttentionChoice,
 ): void {
   const { dtype, out, logSumExp } = problem;
+  if (choice.kind === "split") {
+    enqueueSplitAttention(context, problem, shape, choice.variant);
+    return;
+  }
   // No buffer may be bound twice to be written.
   if (logSumExp !== undefined && logSumExp.memory === out.memory) {
     const logs = context.scratch(logSumExp.byteLength);
@@ -157,7 +164,7 @@ function enqueue(
   context: KernelContext,
   problem: Problem,
   shape: AttentionShape,
-  choice: AttentionChoice,
+  choice: DirectChoice,
   vector: boolean,
   results: BufferRegion,
 ): void {
@@ -180,7 +187,11 @@ function enqueue(
   const isWhole = choice.kind === "decode" && parts === 1 && logSumExp === undefined;
   const isSplit = (hasFewRows && !isWhole) || parts > 1;
   const hiding = hidingOf(problem);
-  const program = programFor(problem, choice, vector, isSplit, hiding);
+  const prepared =
+    choice.kind === "matrices" && (choice.prepares ?? preparesMask(problem))
+      ? prepareMask(context, problem)
+      : undefined;
+  const program = programFor(problem, choice, vector, isSplit, hiding, prepared !== undefined);
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
     : parts * choice.groups;
@@ -190,8 +201,13 @@ function enqueue(
       ? context.dispatch(program, bindings, parameters, groups)
       : context.dispatch(
           program,
-          maskedBy(problem, bindings),
-          { ...parameters, ...hidingValues(problem), ...placeValues(problem) },
+          maskedBy(problem, prepared, bindings),
+          {
+            ...parameters,
+            ...hidingValues(prepared === undefined ? problem : { ...problem, mask: prepared.mask }),
+            ...placeValues(problem),
+            ...attendedValues(prepared),
+          },
           groups,
         );
   if (!isSplit) {
@@ -215,20 +231,23 @@ function enqueue(
   );
 }
 
-/** With the mask, if there is one. */
+/** With the mask, if there is one, and what is known of its rows. */
 function maskedBy(
   { mask }: Problem,
+  prepared: PreparedMask | undefined,
   bindings: Readonly<Record<string, BufferRegion>>,
 ): Readonly<Record<string, BufferRegion>> {
+  if (prepared !== undefined) return { ...bindings, mask: prepared.mask.region, attended: prepared.attended };
   return mask === undefined ? bindings : { ...bindings, mask: mask.region };
 }
 
 function programFor(
   { dtype, keyLength, headSize, visible, logSumExp, rows }: Problem,
-  choice: AttentionChoice,
+  choice: DirectChoice,
   vector: boolean,
   isSplit: boolean,
   hiding: Hiding | undefined,
+  isPrepared: boolean,
 ): Program {
   if (choice.kind === "thin" || choice.kind === "decode") {
     const form = { dtype, columns: columnsFor(headSize), hiding };
@@ -247,8 +266,8 @@ function programFor(
       ...{ logs, hiding, apart },
     });
   let weights: AttentionMatrixForm["weights"] = "mixed";
-  // Nobody knows how many keys a mask leaves a row.
-  if (keyLength < ROUGH_KEYS || hiding?.mask !== undefined) weights = "fine";
+  // How many keys a mask leaves a row is known if a pass before has counted them.
+  if (!isPrepared && (keyLength < ROUGH_KEYS || hiding?.mask !== undefined)) weights = "fine";
   else if (visible >= keyLength - 1 && hiding === undefined) weights = "rough";
   return attentionMatrixProgram(choice.variant.tile, {
     columns: choice.columns,

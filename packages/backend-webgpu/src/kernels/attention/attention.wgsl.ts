@@ -1,6 +1,7 @@
 import type { FloatType } from "@backplane/core";
 import {
   floatLayouts,
+  input,
   linearBuiltins,
   lines,
   memoized,
@@ -34,6 +35,7 @@ import {
   scoreTile,
   stagePartQuads,
   stageParts,
+  stagePlaces,
   valueTile,
   WEIGHT_KEYS,
 } from "./tile.js";
@@ -57,6 +59,8 @@ export interface AttentionForm {
   readonly hiding?: Hiding | undefined;
   /** Whether rows of operands lie apart, which takes as many query heads as key heads; not those of parts. Default: false. */
   readonly apart?: boolean;
+  /** Rows of a block: only blocks that the product of parts has left are computed, see `attentionSplitProgram`. */
+  readonly onlyLeft?: number;
 }
 
 /** Lower than any score of use, and finite: WGSL may assume that there are no infinities. */
@@ -86,8 +90,12 @@ ${lines(unroll, (index) => outerProduct({ ...product, step: `${index}u` }))}
 /** Leaves the scores of a tile as `sum_*`, and the values of its first keys in registers. */
 function scoresText(tile: AttentionTile, operands: Stage, v: Stage): string {
   const scores = scoreTile(tile);
+  const { left, right } = stagePlaces(tile);
+  const [first, next, last] = tile.turns
+    ? ["  turn = 0u;\n", "turn = HALF - turn;", "\n  other = HALF - turn;"]
+    : ["", "workgroupBarrier();", ""];
   return `${accumulators(scores, "sum")}
-  loop {
+${first}  loop {
 ${operands.store}
     workgroupBarrier();
     depthBase += DEPTH;
@@ -100,12 +108,12 @@ ${v.load}
     }
 ${steps(tile.depth, tile.unroll, {
   ...{ tile: scores, sum: "sum" },
-  ...{ left: (index) => `stage[part][${index}]`, leftPitch: "LEFT_PITCH" },
-  ...{ right: (index) => `stage[part][RIGHT + ${index}]`, rightPitch: "RIGHT_PITCH" },
+  ...{ left: (index) => `${left("part")}${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `${right("part")}${index}]`, rightPitch: "RIGHT_PITCH" },
 })}
     if (depthBase >= parameters.head_size) { break; }
-    workgroupBarrier();
-  }`;
+    ${next}
+  }${last}`;
 }
 
 /** The keys of an invocation's scores in a row, by fours. */
@@ -174,7 +182,7 @@ ${rowLines(tile, (r) => {
 /** The place in `weights` of a value for each of four rows, from the invocations in one column of the tile. */
 function rowValue(tile: AttentionTile, column: string, quad: number): string {
   const down = tile.queries / tile.threadRows;
-  return `weights[${column} / UNROLL][${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
+  return `${stagePlaces(tile).exchanged(`${column} / UNROLL`)}${column} % UNROLL * LEFT_PITCH + threadRow + ${quad * down}u]`;
 }
 
 /** Scales the output so far and adds weights times values, `valueDepth` keys at a time. */
@@ -183,6 +191,7 @@ function valuesText(tile: AttentionTile, form: AttentionForm, operands: Stage, v
   const quads = scoreTile(tile).threadColumns / 4;
   const down = tile.queries / tile.threadRows;
   const perWeights = WEIGHT_KEYS / tile.valueDepth;
+  const places = stagePlaces(tile);
   const share = (quad: number) =>
     `      if (step / ${perWeights}u == ${(quad * tile.across) / SHARE}u + threadColumn / ${SHARE}u) {
 ${lines(4, (c) => {
@@ -190,7 +199,7 @@ ${lines(4, (c) => {
   return quadLines(
     tile,
     (i) =>
-      `        weights[${key} / UNROLL][${key} % UNROLL * LEFT_PITCH + threadRow + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${4 * i + r}_${quad}.${component(c)}`).join(", ")});`,
+      `        ${places.weights(`${key} / UNROLL`)}${key} % UNROLL * LEFT_PITCH + threadRow + ${i * down}u] = vec4f(${[0, 1, 2, 3].map((r) => `sum_${4 * i + r}_${quad}.${component(c)}`).join(", ")});`,
   );
 })}
       }`;
@@ -217,8 +226,8 @@ ${v.load}
     }
 ${steps(tile.valueDepth, tile.unroll, {
   ...{ tile: values, sum: "out" },
-  ...{ left: (index) => `weights[firstPart + part][${index}]`, leftPitch: "LEFT_PITCH" },
-  ...{ right: (index) => `stage[part][${index}]`, rightPitch: `${stagedPitch(form.columns)}u` },
+  ...{ left: (index) => `${places.weights("firstPart + part")}${index}]`, leftPitch: "LEFT_PITCH" },
+  ...{ right: (index) => `${places.values("part")}${index}]`, rightPitch: `${stagedPitch(form.columns)}u` },
 })}
     if (last) { break; }
   }
@@ -308,7 +317,7 @@ ${(["q", "k", "v"] as const).map((name) => base(name, ofHead(name))).join("\n")}
  */
 export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Program = memoized(
   (tile: AttentionTile, form: AttentionForm): Program => {
-    const { dtype, vector, columns, hiding, logs = false, apart = false } = form;
+    const { dtype, vector, columns, hiding, logs = false, apart = false, onlyLeft } = form;
     const pitched = (name: "q" | "k" | "v") => (apart ? { pitch: `parameters.${name}_row` } : {});
     const q = operandText("q", dtype, vector); // matrices x rows x head_size
     const k = operandText("k", dtype, vector); // matrices x key_pitch x head_size
@@ -323,7 +332,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
       ...{ name: "v", first: "valueBase", last: "keyLast", ...pitched("v") },
     });
     const result = resultText(form);
-    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}`;
+    const kind = `${dtype}${vector ? "_4" : ""}_${form.results}${hidingName(hiding)}${logName(logs)}${placesName(apart)}${onlyLeft === undefined ? "" : `_left_${onlyLeft}`}`;
     const statistics: Record<string, Storage> =
       form.results === "parts" ? { statistics: output("vec2f") } : {};
     return program<string, string>({
@@ -333,6 +342,7 @@ export const attentionProgram: (tile: AttentionTile, form: AttentionForm) => Pro
         results: result.binding, // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
         ...logBindings(logs), // matrices x rows
+        ...(onlyLeft === undefined ? {} : { left: input("u32") }), // matrices x blocks
       },
       uniform: true,
       parameters: {
@@ -358,7 +368,7 @@ const UNSEEN = f32(${unseen});
 
 // Staged operands, and keys x queries: parts of UNROLL steps each, padded.
 var<workgroup> stage: array<array<vec4f, ${stagePartQuads(tile, columns)}>, ${stageParts(tile)}>;
-var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;
+${tile.turns ? `const HALF = ${stageParts(tile) / 2}u; // of these parts` : `var<workgroup> weights: array<array<vec4f, UNROLL * LEFT_PITCH>, ${WEIGHT_KEYS / tile.unroll}>;`}
 
 ${weightFunction}
 fn highest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
@@ -380,7 +390,12 @@ fn main(${linearBuiltins}) {
   let result = group % results_count; // part * matrices + matrix
   let matrix = result % parameters.matrices;
   let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
-${basesText(apart)}
+${
+  onlyLeft === undefined
+    ? ""
+    : `  if (left[parameters.left_offset + matrix * ((parameters.rows + ${onlyLeft - 1}u) / ${onlyLeft}u) + rowBase / ${onlyLeft}u] == 0u) { return; }
+`
+}${basesText(apart)}
 
 ${rowLimits(hiding)}
 ${tilePlace(scores)}${hiding?.mask === undefined ? "" : `\n${rowLines(tile, (r) => `  let mask_${r} = mask_row(matrix, min(${rowAt(scores, r)}, parameters.rows - 1u));`)}`}
@@ -388,7 +403,7 @@ ${quadLines(tile, (i) => `  var maxima_${i} = vec4f(LOWEST); // of the scores so
 ${rowLines(tile, (r) => `  var total_${r} = 0.0; // of this invocation's weights`)}
 ${accumulators(valueTile(tile, columns), "out")}
 ${fetchedRegisters(operands, values)}
-  var depthBase = 0u;
+  var depthBase = 0u;${tile.turns ? "\n  var turn = 0u;\n  var other = HALF;" : ""}
   {
     let keyNext = keyStart;
 ${operands.load}

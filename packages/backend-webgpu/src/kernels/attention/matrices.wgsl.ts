@@ -24,10 +24,12 @@ import {
   attentionLayout,
   attentionMatrixName,
   attentionMatrixThreads,
+  isPrepared,
   ofMember,
   ROW_SHARE,
 } from "./matrix-tile.js";
 import { placeParameters, placesName } from "./places.wgsl.js";
+import { attendedBindings, attendedFunction, attendedParameters } from "./prepared-mask.wgsl.js";
 import { partParameters, partStart, rowLimits, seenFunction } from "./rows.wgsl.js";
 import { halvesFunctions } from "./weights.wgsl.js";
 
@@ -126,6 +128,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         k: input("half8"), // matrices x key_pitch x head_size
         v: input("half8"), // matrices x key_pitch x head_size
         ...matrixMaskBindings(hiding),
+        ...attendedBindings(isPrepared(form)),
         results: output(isPart ? "vec4f" : "half8"), // (parts x) matrices x rows x head_size
         ...statistics, // parts x matrices x rows
         ...logBindings(logs), // matrices x rows
@@ -134,6 +137,7 @@ export const attentionMatrixProgram: (tile: AttentionMatrixTile, form: Attention
         matrices: "u32",
         ...partParameters(hiding),
         ...placeParameters(apart),
+        ...attendedParameters(isPrepared(form)),
       },
       body: wgsl`
 ${workgroupIndex}
@@ -153,7 +157,7 @@ var<workgroup> flags: array<u32, ${tile.subgroups}>;
 fn greatest(v: vec4f) -> f32 { return max(max(v.x, v.y), max(v.z, v.w)); }
 fn add_up(v: vec4f) -> f32 { return (v.x + v.y) + (v.z + v.w); }
 ${halvesFunctions}
-${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding)}${logFunction(logs, "two")}
+${seenFunction}${windowFunctions(hiding)}${matrixMaskFunctions(hiding, isPrepared(form) ? "tiles" : "rows")}${attendedFunction(isPrepared(form))}${logFunction(logs, "two")}
 fn store_octet(at: u32, factor: f32, low: vec4f, high: vec4f) {
   ${storeOctet[results]}
 }

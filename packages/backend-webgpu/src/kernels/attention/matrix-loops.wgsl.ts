@@ -7,15 +7,18 @@ import {
   type AttentionMatrixForm,
   type AttentionMatrixTile,
   attentionLayout,
+  isPrepared,
   ofMember,
 } from "./matrix-tile.js";
 
 /**
  * Rows that see this many keys may have rough weights. Rounding weights P to f16 is an error of at most 2^-11
- * sum P |v|, and the roundings of two f32 sums over n keys may add up to 2 n 2^-23 sum P |v|: as much from
- * 1024 keys on if half of the weights' errors cancel, and for certain from 2048.
+ * sum P |v - result|, since the sum of the rounded weights divides them, and the roundings of two f32 sums over n keys may
+ * add up to 2 n 2^-23 sum P |v|: as much from 896 keys on if 9/16 of the weights' errors cancel. Of normal scores with
+ * deviations from 0.33 to 10, rounded weights of 768 to 1024 keys led to 0.2 to 1.6 of that bound, less than those of 1024
+ * divided by the sum before rounding (0.2 to 1.7).
  */
-export const ROUGH_KEYS = 1024;
+export const ROUGH_KEYS = 896;
 
 /** Products with the keys in their panel, to the subgroup's scores. */
 function scoresText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
@@ -91,9 +94,13 @@ function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFin
   const share = shares(tile, form);
   const each = (line: (i: number, j: number, h: number) => string) =>
     share.rows((i) => share.runs((j) => lines(2, (h) => line(i, j, h))));
+  // Sums of the weights as they are rounded, so that errors which all of them share do not count.
+  const areRounded = !isFine && !form.logs;
+  const rounded = (i: number) =>
+    areRounded ? ` total_${i} += (halves_of(eight.xy) + halves_of(eight.zw));` : "";
   const rough = each(
     (i, j, h) =>
-      `    ${share.weight(i, j, h)} = eight_halves(score_${i}_${j}_${2 * h}, score_${i}_${j}_${2 * h + 1});`,
+      `    { let eight = eight_halves(score_${i}_${j}_${2 * h}, score_${i}_${j}_${2 * h + 1}); ${share.weight(i, j, h)} = eight;${rounded(i)} }`,
   );
   // Remainders follow in the place of the run's scores.
   const fine = each(
@@ -109,7 +116,7 @@ function weightsText(tile: AttentionMatrixTile, form: AttentionMatrixForm, isFin
 ${share.fours((i, j, q) => `      score_${i}_${j}_${q} = select(vec4f(UNSEEN), score_${i}_${j}_${q}, ${share.isSeen(i, j, q, "keyBase")});`)}
     }
 ${share.rows((i) => `    high_${i} = max(high_${i}, ${share.highest(i)});`)}
-${share.fours((i, j, q) => `    score_${i}_${j}_${q} = exp2(score_${i}_${j}_${q});\n    total_${i} += score_${i}_${j}_${q};`)}
+${share.fours((i, j, q) => `    score_${i}_${j}_${q} = exp2(score_${i}_${j}_${q});${areRounded ? "" : `\n    total_${i} += score_${i}_${j}_${q};`}`)}
 ${isFine ? fine : rough}`;
 }
 
@@ -189,20 +196,29 @@ ${lines(blocks.rows, (i) => lines(blocks.out, (j) => `    out_${i}_${j} = zero;`
 
 /** Whether a row of the workgroup may see few keys. */
 function isFew(hiding: Hiding | undefined): string {
+  if (hiding?.mask !== undefined) return "few";
   const seen = "seen_until(firstQuery, parameters.key_length)";
   const older = hiding?.window ? ` < ${ROUGH_KEYS}u + seen_since(lastQuery)` : ` < ${ROUGH_KEYS}u`;
   return `${seen}${older}`;
+}
+
+/** Whether the mask leaves few keys to a row of the workgroup, which has an invocation for each row. */
+function countedText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
+  if (!isPrepared(form)) return "";
+  return `  let anyFew = subgroupAny(!is_attended(matrix, min(rowBase + lane % ROWS, parameters.rows - 1u)));
+${agreedText(tile, "anyFew", "few")}
+`;
 }
 
 /** The loops over all keys. */
 export function allKeysText(tile: AttentionMatrixTile, form: AttentionMatrixForm): string {
   const { weights, hiding } = form;
   if (weights !== "mixed") return keysText(tile, form, weights === "fine");
-  return `  if (${isFew(hiding)}) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }`;
+  return `${countedText(tile, form)}  if (${isFew(hiding)}) {\n${keysText(tile, form, true)}\n  } else {\n${keysText(tile, form, false)}\n  }`;
 }
 
 /** Tells all invocations whether something is true in any subgroup. */
-function agreedText({ subgroups }: AttentionMatrixTile, own: string, result: string): string {
+export function agreedText({ subgroups }: AttentionMatrixTile, own: string, result: string): string {
   return `    if (place == 0u) { flags[subgroup] = u32(${own}); }
     let ${result}_flags = workgroupUniformLoad(&flags);
     let ${result} = (${Array.from({ length: subgroups }, (_, i) => `${result}_flags[${i}]`).join(" | ")}) != 0u;`;

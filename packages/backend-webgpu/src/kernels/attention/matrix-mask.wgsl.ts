@@ -1,6 +1,7 @@
 import { type AttentionMask, type AttentionProblem, dtypeBytes, type MaskType } from "@backplane/core";
 import { input, type Storage, wgsl } from "../../program/index.js";
 import type { DeviceMemory } from "../../runtime/index.js";
+import { SUBGROUP } from "../tiles/index.js";
 import type { Hiding } from "./hiding.wgsl.js";
 
 /*
@@ -15,6 +16,16 @@ const perUnit: Readonly<Record<MaskType, number>> = { f32: 4, f16: 8, u8: 16 };
 
 /** Keys whose elements an invocation reads at a time. */
 export const MASK_RUN = 16;
+
+/** Rows of which a subgroup has a run each of two neighbours. */
+export const MASK_ROWS: number = SUBGROUP / 2;
+
+/**
+ * How a mask lies: row after row, or in tiles of MASK_ROWS rows and two runs of keys, tile after tile along the keys. In a tile, the
+ * first 16 bytes of each run follow one another, then the second, and so on: so a subgroup reads 512 bytes at a time, and not from
+ * 16 lines of the cache.
+ */
+export type MaskLayout = "rows" | "tiles";
 
 /** Reads of 16 bytes for so many keys. */
 export function maskReads(dtype: MaskType): number {
@@ -87,8 +98,8 @@ const texts: Readonly<Record<MaskType, MaskText>> = {
   f16: {
     words: "vec2u",
     four: (names, q) => `${names[q >> 1]}.${q % 2 === 0 ? "xy" : "zw"}`,
-    hidden: "vec4u(words.x << 16u, words.x, words.y << 16u, words.y) >= vec4u(0xfc000000u)",
-    added: "vec4f(unpack2x16float(words.x), unpack2x16float(words.y))",
+    hidden: "bitcast<vec4u>(halves_of(words)) >= vec4u(0xff800000u)",
+    added: "halves_of(words)",
   },
   u8: {
     words: "u32",
@@ -103,29 +114,60 @@ export function maskFour(dtype: MaskType, names: readonly string[], q: number): 
   return texts[dtype].four(names, q);
 }
 
-/** What the kernels call. They define UNSEEN. */
-export function matrixMaskFunctions(hiding: Hiding | undefined): string {
-  if (hiding?.mask === undefined) return "";
-  const unit = perUnit[hiding.mask];
-  const { words, hidden, added } = texts[hiding.mask];
-  const score = added === undefined ? "score" : `fma(${added}, vec4f(${Math.LOG2E}), score)`;
+/** The places of rows and runs in tiles. */
+export function maskTileFunctions(dtype: MaskType): string {
+  const reads = maskReads(dtype);
   return wgsl`
-/// The 16 bytes at which the mask of a row of one key head starts.
-fn mask_row(matrix: u32, row: u32) -> u32 {
-  let group = parameters.rows / parameters.query_length;
-  let head = matrix % parameters.kv_heads * group + row / parameters.query_length;
-  return parameters.mask_offset + (matrix / parameters.kv_heads * parameters.mask_batch +
-    head * parameters.mask_head + row % parameters.query_length * parameters.mask_query) / ${unit}u;
+/// The first 16 bytes of a row of a head in tiles.
+fn mask_tile_row(query: u32) -> u32 {
+  let across = (parameters.key_length + ${2 * MASK_RUN - 1}u) / ${2 * MASK_RUN}u;
+  return query / ${MASK_ROWS}u * across * ${reads * SUBGROUP}u + query % ${MASK_ROWS}u * 2u;
 }
+/// The i-th 16 bytes of a run of such a row.
+fn mask_tile_unit(key: u32, i: u32) -> u32 {
+  return (key / ${2 * MASK_RUN}u * ${reads}u + i) * ${SUBGROUP}u + key / ${MASK_RUN}u % 2u;
+}
+`;
+}
+
+/** What reads a mask of this type. Kernels define UNSEEN, and `halvesFunctions`. */
+export function maskTextFunctions(dtype: MaskType, layout: MaskLayout): string {
+  const { words, hidden, added } = texts[dtype];
+  const score = added === undefined ? "score" : `fma(${added}, vec4f(${Math.LOG2E}), score)`;
+  const unit = {
+    rows: `row_start + min(key / MASK_UNIT + i, last / MASK_UNIT)`,
+    tiles: `row_start + mask_tile_unit(min(key, last / ${MASK_RUN}u * ${MASK_RUN}u), i)`,
+  };
+  return wgsl`${layout === "tiles" ? maskTileFunctions(dtype) : ""}
+const MASK_UNIT = ${perUnit[dtype]}u; // elements in 16 bytes
 /// The i-th 16 bytes from a key on, which is a multiple of ${MASK_RUN}, or the last ones.
 fn mask_unit(row_start: u32, key: u32, i: u32, last: u32) -> vec4u {
-  return mask[row_start + min(key / ${unit}u + i, last / ${unit}u)];
+  return mask[${unit[layout]}];
 }
 /// Which of four keys the mask hides.
 fn hides(words: ${words}) -> vec4<bool> { return ${hidden}; }
 /// Four scores with the mask.
 fn masked(score: vec4f, words: ${words}) -> vec4f {
   return select(${score}, vec4f(UNSEEN), hides(words));
+}
+`;
+}
+
+/** What the kernels call; see `maskTextFunctions`. */
+export function matrixMaskFunctions(hiding: Hiding | undefined, layout: MaskLayout): string {
+  if (hiding?.mask === undefined) return "";
+  const place = {
+    rows: `(matrix / parameters.kv_heads * parameters.mask_batch + head * parameters.mask_head +
+    row % parameters.query_length * parameters.mask_query) / MASK_UNIT`,
+    tiles: `matrix / parameters.kv_heads * parameters.mask_batch + head * parameters.mask_head +
+    mask_tile_row(row % parameters.query_length * parameters.mask_query)`,
+  };
+  return wgsl`${maskTextFunctions(hiding.mask, layout)}
+/// The 16 bytes at which the mask of a row of one key head starts.
+fn mask_row(matrix: u32, row: u32) -> u32 {
+  let group = parameters.rows / parameters.query_length;
+  let head = matrix % parameters.kv_heads * group + row / parameters.query_length;
+  return parameters.mask_offset + ${place[layout]};
 }
 `;
 }

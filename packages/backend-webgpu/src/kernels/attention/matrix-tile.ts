@@ -28,7 +28,7 @@ export interface AttentionMatrixForm {
   readonly whole: boolean;
   /**
    * Weights are f16 numbers, `rough`, or sums of two, `fine`. `mixed`: fine in workgroups with a row that
-   * sees less than `ROUGH_KEYS` keys.
+   * sees less than `ROUGH_KEYS` keys, or that a mask leaves less, which a pass before has counted.
    */
   readonly weights: "rough" | "fine" | "mixed";
   /** `halves`: f16. `parts`: the keys are split; f32 sums with statistics, for `mergeProgram`. */
@@ -38,6 +38,11 @@ export interface AttentionMatrixForm {
   readonly hiding?: Hiding | undefined;
   /** Whether rows of operands lie apart, in whole eights; not those of parts. Default: false. */
   readonly apart?: boolean;
+}
+
+/** Whether a pass before has counted the keys that the mask leaves, and copied it into tiles. */
+export function isPrepared({ weights, hiding }: AttentionMatrixForm): boolean {
+  return weights === "mixed" && hiding?.mask !== undefined;
 }
 
 /** Invocations that share a row of scores: 32 take 16 rows. */

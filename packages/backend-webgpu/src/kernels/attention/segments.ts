@@ -25,6 +25,7 @@ import {
   windowOf,
 } from "../segments/index.js";
 import { hidingOf } from "./hiding.wgsl.js";
+import { MOST_PREPARED } from "./prepared-mask.wgsl.js";
 import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;
@@ -43,8 +44,10 @@ export function attentionSegments(tools: Tools): Segmentation<Problem> {
         ),
       ),
     // Results in f32, and those of parts: for few rows, they take no more memory than the keys. Logarithms in the buffer of `out`.
-    scratchBound: ({ logSumExp }, longest) =>
-      Math.max(2 * longest, PARTIAL_SUM_BYTES) + (logSumExp?.byteLength ?? 0),
+    scratchBound: ({ logSumExp, mask }, longest) =>
+      Math.max(2 * longest, PARTIAL_SUM_BYTES) +
+      (logSumExp?.byteLength ?? 0) +
+      (mask === undefined ? 0 : MOST_PREPARED),
 
     divide(context, problem, run) {
       if (problem.rows !== undefined) {

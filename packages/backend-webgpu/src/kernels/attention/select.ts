@@ -9,8 +9,10 @@ import {
   type DecodeVariant,
   type MatrixVariant,
   outputColumns,
+  type SplitVariant,
   type ThinVariant,
   type TiledVariant,
+  tileCount,
 } from "./variants.js";
 
 interface Parts {
@@ -42,10 +44,20 @@ interface MatrixChoice extends Parts {
   readonly variant: MatrixVariant;
   /** Head elements that the kernel is generated for, at least headSize. */
   readonly columns: number;
+  /** Whether a pass before prepares the mask. Default: if that pays. */
+  readonly prepares?: boolean;
 }
 
+interface SplitChoice extends Parts {
+  readonly kind: "split";
+  readonly variant: SplitVariant;
+}
+
+/** Of a kernel on the operands as they are. */
+export type DirectChoice = MatrixChoice | TiledChoice | ThinChoice | DecodeChoice;
+
 /** The choice for one shape. */
-export type AttentionChoice = MatrixChoice | TiledChoice | ThinChoice | DecodeChoice;
+export type AttentionChoice = SplitChoice | DirectChoice;
 
 /** Splitting the keys is not worth it for parts shorter than this. */
 const SHORTEST_PART = 256;
@@ -71,6 +83,10 @@ export function selectAttention(
     const parts = isWhole ? 1 : decodeParts(groups, variant.tile.busy);
     const steps = Math.ceil(shape.keyLength / parts / step);
     return { kind: "decode", variant, groups, partKeys: steps * step };
+  }
+  if (variant.kind === "split") {
+    const groups = tileCount(shape, variant.tile);
+    return { kind: "split", variant, groups, partKeys: shape.keyLength };
   }
   const busy = isNarrow(features) ? 1 : BUSY_WORKGROUPS;
   if (variant.kind === "matrices") {

@@ -1,6 +1,6 @@
 import { lines } from "../../program/index.js";
 import { stagedPitch } from "../tiles/index.js";
-import { type AttentionTile, attentionThreads, SHARE } from "./tile.js";
+import { type AttentionTile, attentionThreads, SHARE, stagePlaces } from "./tile.js";
 
 /** How operands get from their buffers to workgroup memory, through the registers `fetched_...`. */
 export interface Stage {
@@ -69,17 +69,15 @@ function block(
   const columns = vector
     ? fours((i) => `vec4f(${values.map((value) => `${value}.${"xyzw"[i]}`).join(", ")})`)
     : values;
-  const [start, pitch] = isLeft ? ["", "LEFT_PITCH"] : ["RIGHT + ", "RIGHT_PITCH"];
+  const pitch = isLeft ? "LEFT_PITCH" : "RIGHT_PITCH";
+  const place = stagePlaces(tile)[isLeft ? "left" : "right"](`(${depth}) / UNROLL`);
   return {
     load: `      let quad = ${quad};
       let along = min(depthBase + ${depth}, parameters.head_size - ${perUnit}u);
 ${loads.join("\n")}
 ${isLeft ? `      if (depthBase + ${depth} >= parameters.head_size) { ${zeros} }` : ""}`,
     store: columns
-      .map(
-        (value, i) =>
-          `      stage[(${depth}) / UNROLL][${start}((${depth}) % UNROLL + ${i}u) * ${pitch} + ${quad}] = ${value};`,
-      )
+      .map((value, i) => `      ${place}((${depth}) % UNROLL + ${i}u) * ${pitch} + ${quad}] = ${value};`)
       .join("\n"),
   };
 }
@@ -159,7 +157,7 @@ export function valuesStage(
     }),
     store: text(
       (quad, key, register) =>
-        `      stage[${key} / UNROLL][${key} % UNROLL * ${stagedPitch(columns)}u + ${quad}] = ${register};`,
+        `      ${stagePlaces(tile).values(`${key} / UNROLL`)}${key} % UNROLL * ${stagedPitch(columns)}u + ${quad}] = ${register};`,
     ),
   };
 }

@@ -20,6 +20,12 @@ export interface AttentionTile {
    * More is not faster: the text of two products and the weights soon exceeds the instruction cache.
    */
   readonly unroll: number;
+  /**
+   * Operands of the scores are staged by turns in two halves of workgroup memory, which takes half as many barriers. The first half
+   * is then that of the values, and the second that of the weights. Takes as many queries as keys, and no more columns. Default:
+   * false.
+   */
+  readonly turns?: boolean;
 }
 
 /** Returns the tile of the product for the scores: queries x keys, summed over the head. */
@@ -42,13 +48,51 @@ export const WEIGHT_KEYS: number = 4 * SHARE;
 
 /** Quads of workgroup memory for `unroll` steps; operands of the scores and values take turns. */
 export function stagePartQuads(tile: AttentionTile, columns: number): number {
-  const { unroll, queries, keys } = tile;
-  return unroll * Math.max(stagedPitch(queries) + stagedPitch(keys), stagedPitch(columns));
+  const { unroll, queries, keys, turns = false } = tile;
+  const [left, right, values] = [queries, keys, columns].map(stagedPitch) as [number, number, number];
+  if (!turns) return unroll * Math.max(left + right, values);
+  if (left !== right || values > left)
+    throw new RangeError(`${attentionTileName(tile)}x${columns}: parts of one size do not hold all`);
+  return unroll * left;
 }
 
 /** Parts of workgroup memory, of `unroll` steps each. */
-export function stageParts({ depth, valueDepth, unroll }: AttentionTile): number {
-  return Math.max(depth, valueDepth) / unroll;
+export function stageParts({ depth, valueDepth, unroll, turns = false }: AttentionTile): number {
+  if (!turns) return Math.max(depth, valueDepth) / unroll;
+  return (2 * Math.max(2 * depth, valueDepth, WEIGHT_KEYS)) / unroll;
+}
+
+/**
+ * WGSL expressions of places in workgroup memory, up to the step in a part: those of operands of the scores, of values, of
+ * weights, and of what the invocations that share a row exchange.
+ */
+export interface StagePlaces {
+  left(part: string): string;
+  right(part: string): string;
+  values(part: string): string;
+  weights(part: string): string;
+  exchanged(part: string): string;
+}
+
+const ofOne: StagePlaces = {
+  left: (part) => `stage[${part}][`,
+  right: (part) => `stage[${part}][RIGHT + `,
+  values: (part) => `stage[${part}][`,
+  weights: (part) => `weights[${part}][`,
+  exchanged: (part) => `weights[${part}][`,
+};
+
+/** With `turn`, the first part of the half whose turn it is, and `other`, which is free after the scores. */
+const ofTurns: StagePlaces = {
+  left: (part) => `stage[turn + (${part}) * 2u][`,
+  right: (part) => `stage[turn + (${part}) * 2u + 1u][`,
+  values: (part) => `stage[${part}][`,
+  weights: (part) => `stage[HALF + ${part}][`,
+  exchanged: (part) => `stage[other + ${part}][`,
+};
+
+export function stagePlaces({ turns = false }: AttentionTile): StagePlaces {
+  return turns ? ofTurns : ofOne;
 }
 
 export function attentionThreads(tile: AttentionTile): number {
@@ -57,10 +101,11 @@ export function attentionThreads(tile: AttentionTile): number {
 
 /** Workgroup memory in bytes. */
 export function attentionBytes(tile: AttentionTile, columns: number): number {
-  return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + WEIGHT_KEYS * stagedPitch(tile.queries));
+  const weights = tile.turns ? 0 : WEIGHT_KEYS * stagedPitch(tile.queries);
+  return 16 * (stageParts(tile) * stagePartQuads(tile, columns) + weights);
 }
 
-/** Such as `64x128`, or `16x32x32` if more than 16 head elements are staged at a time. */
-export function attentionTileName({ queries, keys, depth }: AttentionTile): string {
-  return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}`;
+/** Such as `64x128`, or `16x32x32` if more than 16 head elements are staged at a time; with `_turns` by turns. */
+export function attentionTileName({ queries, keys, depth, turns = false }: AttentionTile): string {
+  return `${queries}x${keys}${depth > 16 ? `x${depth}` : ""}${turns ? "_turns" : ""}`;
 }

@@ -10,13 +10,14 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { copy } from "../copy/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
+import { windowExtents } from "../images/index.js";
 import { PARTIAL_SUM_BYTES } from "../segments/index.js";
 import { tileThreads } from "../tiles/index.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { DIRECT_LANES, directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
 import { PADDED_TILE, paddedProgram } from "./padded.wgsl.js";
-import { isWorthCopying, pixelsOfPart, selectFilterGradient, stripsOfPart, windowExtents } from "./select.js";
+import { isWorthCopying, pixelsOfPart, selectFilterGradient, stripsOfPart } from "./select.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { type FilterGradientShape, type FilterGradientVariant, tileCount } from "./variants.js";
 

@@ -1,6 +1,7 @@
 import type { Conv2dFilterGradientProblem } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import type { DeviceMemory } from "../../runtime/index.js";
+import { windowExtents } from "../images/index.js";
 import { isNarrow, MULTIPROCESSORS } from "../machine.js";
 import { PARTIAL_SUM_BYTES } from "../segments/index.js";
 import { selectVariant } from "../variant.js";
@@ -57,16 +58,6 @@ export function pixelsOfPart(
 
 /** Multiply-adds for each element of a copy of the input from which making it is worth its while. */
 const WORTH_COPYING = 512;
-
-/** The rows and columns that all windows together have, the padding among them. */
-export function windowExtents(problem: Problem): { readonly height: number; readonly width: number } {
-  const extent = (count: number, step: number, taps: number, spread: number) =>
-    (count - 1) * step + (taps - 1) * spread + 1;
-  return {
-    height: extent(problem.outHeight, problem.strideY, problem.kernelHeight, problem.dilationY),
-    width: extent(problem.outWidth, problem.strideX, problem.kernelWidth, problem.dilationX),
-  };
-}
 
 /** Whether windows are read from a copy of the input with its padding, whose channels are last. */
 export function isWorthCopying(

@@ -47,8 +47,8 @@ export interface ChannelsForm extends Epilogue {
 /** All operands begin at whole quads, and channels are quads. */
 export const channelsProgram: (tile: ChannelsTile, form: ChannelsForm) => Program = memoized(
   (tile: ChannelsTile, form: ChannelsForm): Program => {
-    const { dtype, down, across, bias, activation } = form;
-    const { quad, functions, unpacked, packed } = floatLayouts[dtype];
+    const { dtype, down, across, bias } = form;
+    const { quad, unpacked } = floatLayouts[dtype];
     const axisName = ({ taps, stride, dilation }: ChannelsAxis) => `${taps}s${stride}d${dilation}`;
     const ends: Record<string, Storage> = bias === true ? { bias: input(quad) } : {};
     const perRow = (line: (row: number) => string) => lines(tile.rows, line);
@@ -64,10 +64,7 @@ export const channelsProgram: (tile: ChannelsTile, form: ChannelsForm) => Progra
         ...{ images: "u32", height: "u32", width: "u32", quads: "u32" },
         ...{ out_height: "u32", out_width: "u32", top: "u32", left: "u32" },
       },
-      body: wgsl`
-${workgroupIndex}
-${functions}
-${activationText(activation, dtype)}
+      body: wgsl`${quadResults(form)}
 const LANES = ${tile.lanes}u;
 const ROWS = ${tile.rows}u;
 const COLUMNS = ${COLUMNS}u;
@@ -82,15 +79,6 @@ fn load(row: u32, column: u32, quad: u32, row_inside: bool) -> vec4f {
 fn filter_quad(at: u32) -> vec4f {
   let block = filter_[at];
   return ${unpacked("block")};
-}
-
-fn bias_of(quad: u32) -> vec4f {
-  ${bias === true ? `let block = bias[parameters.bias_offset + quad];\n  return ${unpacked("block")};` : "return vec4f();"}
-}
-
-fn store(pixel: u32, quad: u32, sum: vec4f) {
-  let value = ${activated(activation, "sum", true)};
-  output[parameters.output_offset + pixel * parameters.quads + quad] = ${packed("value")};
 }
 
 // Neighbouring invocations have neighbouring channels. \`quads\` counts those of a pixel.
@@ -130,14 +118,32 @@ ${lines(
   },
 );
 
+/** Functions that give the bias of four channels, and store their results at a pixel. Needs the parameter `quads`. */
+export function quadResults({ dtype, bias, activation }: ChannelsForm): string {
+  const { functions, unpacked, packed } = floatLayouts[dtype];
+  return wgsl`
+${workgroupIndex}
+${functions}
+${activationText(activation, dtype)}
+fn bias_of(quad: u32) -> vec4f {
+  ${bias === true ? `let block = bias[parameters.bias_offset + quad];\n  return ${unpacked("block")};` : "return vec4f();"}
+}
+
+fn store(pixel: u32, quad: u32, sum: vec4f) {
+  let value = ${activated(activation, "sum", true)};
+  output[parameters.output_offset + pixel * parameters.quads + quad] = ${packed("value")};
+}
+`;
+}
+
 /** A result of the tile, counted along one axis, and the tap of it that meets a place of the input. */
-interface Meeting {
+export interface Meeting {
   readonly result: number;
   readonly tap: number;
 }
 
 /** Of each place of the input that windows meet, in order: which taps of which results do. */
-function meetingsOf({ taps, stride, dilation }: ChannelsAxis, results: number): [number, Meeting[]][] {
+export function meetingsOf({ taps, stride, dilation }: ChannelsAxis, results: number): [number, Meeting[]][] {
   const places = new Map<number, Meeting[]>();
   for (let result = 0; result < results; result++)
     for (let tap = 0; tap < taps; tap++) {

@@ -2,15 +2,19 @@ import { type Conv2dProblem, convolutionTransforms, dtypeBytes, isTransformable 
 import type { DeviceFeatures } from "../../device/index.js";
 import { WORKGROUP_SIZE } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
-import { runGemm } from "../gemm/index.js";
+import { runGemm, SHORTEST_SPLIT } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
-import { keepsChannelsLast, runChannelsLast } from "./channels-last.js";
+import { windowExtents } from "../images/index.js";
+import { PARTIAL_SUM_BYTES, windowBytes } from "../segments/index.js";
+import { keepsChannelsLast, runChannelsLast, runDense } from "./channels-last.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
-import { implicitProgram } from "./implicit.wgsl.js";
+import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
 import type { Patches } from "./patches.wgsl.js";
 import type { ConvResult } from "./results.wgsl.js";
 import { type ConvChoice, selectConv } from "./select.js";
+import { splitting } from "./split/on-demand.js";
+import { paddedChannels } from "./split/tile.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { runTransformed, tilesAtATime } from "./transformed.js";
 import { type ConvShape, type ConvVariant, convTileCount } from "./variants.js";
@@ -34,6 +38,10 @@ export function runConv(context: KernelContext, problem: Problem, forced?: strin
   }
   if (choice.variant.kind === "channels") {
     runChannelsLast(context, problem, choice.variant.tile);
+    return;
+  }
+  if (choice.variant.kind === "dense") {
+    runDense(context, problem, choice.variant.tile);
     return;
   }
   // Halves are written a quad at a time, or not by the kernel itself: two share a word.
@@ -77,8 +85,11 @@ function shapeOf(problem: Problem, features: DeviceFeatures): AlignedShape {
     alignedInput: problem.input.byteOffset % quad === 0,
     alignedFilter: problem.filter.byteOffset % quad === 0,
     vectorOutput: (outHeight * outWidth) % 4 === 0 && problem.output.byteOffset % quad === 0,
-    ...(mayTransform(problem, features) ? { transformable: { height: outHeight, width: outWidth } } : {}),
+    ...(!channelsLast && mayTransform(problem, features)
+      ? { transformable: { height: outHeight, width: outWidth } }
+      : {}),
     ...(channelsLast ? { channelsLast } : {}),
+    ...(maySplit(problem, features) ? { splittable: inChannels } : {}),
   };
 }
 
@@ -88,6 +99,24 @@ function mayTransform(problem: Problem, features: DeviceFeatures): boolean {
   if (transformedConvolutions === "never" || problem.plain === true) return false;
   if (problem.input.byteLength === 0 || !isTransformable(problem.dtype, problem)) return false;
   return tilesAtATime(problem, transformedConvolutions, features) > 0;
+}
+
+/** Fewer channels would leave most of a copy of the input, and of the products, empty; see docs/decisions/0010-f32-products-in-f16.md. */
+const FEWEST_SPLIT_CHANNELS = 8;
+
+/** Whether numbers may be split, and there is room for a copy of the input. */
+function maySplit(problem: Problem, features: DeviceFeatures): boolean {
+  const { dtype, batch, groups, inChannels, kernelHeight, kernelWidth, input } = problem;
+  if (features.splitsProducts !== true || dtype !== "f32" || groups !== 1) return false;
+  if (inChannels < FEWEST_SPLIT_CHANNELS || input.byteLength === 0) return false;
+  const { height, width } = windowExtents(problem);
+  const bytes = 4 * batch * height * width * paddedChannels(inChannels);
+  return (
+    inChannels * kernelHeight * kernelWidth >= SHORTEST_SPLIT &&
+    bytes <= windowBytes(features) &&
+    // As much as the division into segments reckons with.
+    bytes <= Math.max(PARTIAL_SUM_BYTES, 4 * input.byteLength)
+  );
 }
 
 /** Whether each pixel has one place in the input, and none is in the padding. */
@@ -177,21 +206,14 @@ function enqueue(
   } else if (variant.kind === "transformed") {
     const rowsAreQuads = convolutionTransforms[variant.tile].outputs === 4 && outWidth % 4 === 0;
     runTransformed(context, problem, variant.tile, { ...form, vectorOutput: vectorOutput && rowsAreQuads });
+  } else if (variant.kind === "split") {
+    const plain = implicitForm(problem, shape, form);
+    splitting.get().enqueueSplit(context, problem, variant, form, plain, ends({}), parameters);
   } else if (variant.kind === "implicit") {
-    const vectorFilter = taps % 4 === 0 && shape.alignedFilter;
-    const patches = patchesOf(problem, shape);
     const parts = Math.ceil(taps / partDepth);
     const count = convTileCount(shape, variant.tile) * parts;
-    const product = ({ bias, target, vectorOutput, activation }: ConvResult) =>
-      implicitProgram(variant.tile, {
-        dtype,
-        bias,
-        target,
-        vectorOutput,
-        activation,
-        vectorFilter,
-        patches,
-      });
+    const product = (result: ConvResult) =>
+      implicitProgram(variant.tile, implicitForm(problem, shape, result));
     if (parts === 1) {
       context.dispatch(product(form), ends({ input, filter_ }), parameters, count);
       return;
@@ -216,6 +238,23 @@ function enqueue(
       Math.ceil(total / (vectorOutput ? 4 : 1) / WORKGROUP_SIZE),
     );
   }
+}
+
+function implicitForm(
+  problem: Problem,
+  shape: AlignedShape,
+  { dtype, bias, target, vectorOutput, activation }: ConvResult,
+): ImplicitForm {
+  const vectorFilter = shape.taps % 4 === 0 && shape.alignedFilter;
+  return {
+    dtype,
+    bias,
+    target,
+    vectorOutput,
+    activation,
+    vectorFilter,
+    patches: patchesOf(problem, shape),
+  };
 }
 
 function patchesOf(problem: Problem, { alignedInput }: AlignedShape): Patches {

@@ -1,5 +1,6 @@
 import { memoized, type Program, program, wgsl } from "../../program/index.js";
 import { storesInLoops } from "../epilogue.wgsl.js";
+import { type Block, wideBinding, wideParameters, wideText } from "../gemm/index.js";
 import {
   matrixStage,
   operandText,
@@ -17,6 +18,8 @@ export interface ImplicitForm extends ConvResult {
   /** The taps of one output channel are a multiple of four and the filter is aligned to four elements. */
   readonly vectorFilter: boolean;
   readonly patches: Patches;
+  /** Computes only the results in wide blocks of this size: those that `enqueueSplit` leaves. */
+  readonly onlyWide?: Block;
 }
 
 /**
@@ -26,18 +29,19 @@ export interface ImplicitForm extends ConvResult {
  */
 export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program = memoized(
   (tile: ProductTile, form: ImplicitForm): Program => {
-    const { patches } = form;
+    const { patches, onlyWide } = form;
     const source = operandText("input", form.dtype, patches === "quads");
     const filter = operandText("filter_", form.dtype, form.vectorFilter);
     const result = resultText(form);
     return program({
-      name: `conv2d_implicit_${tileName(tile)}_${form.dtype}_${form.patches}${form.vectorFilter ? "_f4" : ""}${resultName(form)}`,
+      name: `conv2d_implicit_${tileName(tile)}_${form.dtype}_${form.patches}${form.vectorFilter ? "_f4" : ""}${onlyWide ? "_wide" : ""}${resultName(form)}`,
       bindings: {
         input: source.storage, // batch x in_channels x height x width
         filter_: filter.storage, // groups * group_outputs x group_channels x kernel_height x kernel_width
+        ...(onlyWide ? wideBinding : {}),
         ...result.bindings,
       },
-      parameters: { ...patchParameters, part_depth: "u32" },
+      parameters: { ...patchParameters, part_depth: "u32", ...(onlyWide ? wideParameters : {}) },
       uniform: true,
       body: productSource({
         tile,
@@ -45,7 +49,7 @@ export const implicitProgram: (tile: ProductTile, form: ImplicitForm) => Program
 ${source.functions}
 ${filter.functions}
 ${pixelFunctions.replaceAll("input_base", "parameters.input_offset * input_unit")}
-${patches === "padded" ? tapFunctions(form.dtype) : ""}
+${patches === "padded" ? tapFunctions(form.dtype) : ""}${onlyWide ? wideText(onlyWide) : ""}
 `,
         prologue: wgsl`
   let tiles_across = (parameters.pixels + COLUMNS - 1u) / COLUMNS;
@@ -58,7 +62,7 @@ ${patches === "padded" ? tapFunctions(form.dtype) : ""}
   let part = group / tiles / parameters.groups;
   let depthStart = part * parameters.part_depth;
   let k = min(taps, depthStart + parameters.part_depth);
-${tileInBands}
+${tileInBands}${onlyWide ? "\n  if (!is_wide(0u, rowBase, columnBase)) { return; }" : ""}
   let first_output = channelGroup * parameters.group_outputs;
   let filter_base = parameters.filter__offset * filter__unit + first_output * taps;
   let part_base = part * parameters.pixels * parameters.groups * parameters.group_outputs;`,

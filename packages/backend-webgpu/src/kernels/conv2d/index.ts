@@ -3,11 +3,13 @@ import type { DeviceFeatures } from "../../device/index.js";
 import type { OperationEntry } from "../operation.js";
 import { type ConvProblem, runConv } from "./conv2d.js";
 import { convSegments } from "./segments.js";
+import { splitting } from "./split/on-demand.js";
 import { type ConvShape, convFields, convVariants } from "./variants.js";
 
 export type { ConvProblem } from "./conv2d.js";
 export { patchParameters } from "./patches.wgsl.js";
 export { type ConvChoice, selectConv } from "./select.js";
+export { splitting } from "./split/on-demand.js";
 export { type StripWindow, stripWindow } from "./strip.wgsl.js";
 export { type ConvShape, type ConvVariant, convFields, convVariants } from "./variants.js";
 
@@ -18,6 +20,9 @@ export const conv2d: OperationEntry<"conv2d", ConvProblem, ConvShape> = {
   segments: convSegments,
   variants: { rows: convVariants, fields: convFields },
   details: transformDetails,
+  async load({ splitsProducts = false }) {
+    if (splitsProducts) await splitting.load();
+  },
 };
 
 /** The option `transformedConvolutions`, if it allows transforms. */

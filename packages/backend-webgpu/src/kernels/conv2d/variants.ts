@@ -1,10 +1,13 @@
 import { type ConvolutionTile, convolutionTransforms, type FloatType } from "@backplane/core";
 import { count, flag, floatType, isCount, oneOf, type ShapeFields } from "../fields.js";
+import { canSplit, type MatrixTile, matrixTileName, splitTile } from "../gemm/index.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type ChannelsTile, COLUMNS, channelsName } from "./channels.wgsl.js";
+import type { DenseTile } from "./dense.wgsl.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
+import { paddedChannels } from "./split/tile.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
 
 /** The facts on which a choice between variants may be based. */
@@ -24,6 +27,8 @@ export interface ConvShape {
   readonly window: { readonly side: number; readonly stride: number } | undefined;
   /** Rows and columns of the output, if transforms apply and the option `transformedConvolutions` allows them. */
   readonly transformable?: { readonly height: number; readonly width: number } | undefined;
+  /** Input channels, if the option `f32Products` allows products of split numbers, and there is room for a copy of the input. */
+  readonly splittable?: number | undefined;
   /** Images have channels last; only of those that a kernel takes as they lie. Default: channels are first. */
   readonly channelsLast?: true | undefined;
 }
@@ -45,6 +50,10 @@ export const convFields: ShapeFields<ConvShape> = {
     text: ({ height, width }: Image) => `${height}x${width}`,
   },
   channelsLast: oneOf(undefined, true),
+  splittable: {
+    is: (value) => value === undefined || isCount(value),
+    allowed: "nothing, or a number of channels",
+  },
 };
 
 type Image = NonNullable<ConvShape["transformable"]>;
@@ -67,7 +76,17 @@ export type ConvVariant =
   | (Variant<ConvShape> & { readonly kind: "strip"; readonly tile: StripTile })
   | (Variant<ConvShape> & { readonly kind: "direct"; readonly tile: DirectTile })
   | (Variant<ConvShape> & { readonly kind: "channels"; readonly tile: ChannelsTile })
-  | (Variant<ConvShape> & { readonly kind: "transformed"; readonly tile: ConvolutionTile });
+  | (Variant<ConvShape> & { readonly kind: "dense"; readonly tile: DenseTile })
+  | (Variant<ConvShape> & { readonly kind: "transformed"; readonly tile: ConvolutionTile })
+  | SplitConvVariant;
+
+/** f32 through f16; only with the option `f32Products`. */
+export interface SplitConvVariant extends Variant<ConvShape> {
+  readonly kind: "split";
+  readonly tile: MatrixTile;
+  /** The tile for the blocks of `tile` that cannot be split; it divides them. */
+  readonly plain: ProductTile;
+}
 
 /** Groups with fewer output channels would leave most rows of a tile empty. */
 export const FEW_OUTPUTS = 8;
@@ -134,10 +153,24 @@ function channels(tile: ChannelsTile): ConvVariant {
     tile,
     requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
     // Larger filters would not stay in registers from row to row.
-    fits: ({ channelsLast, taps }) => channelsLast === true && (tile.rows === 1 || taps <= 9),
+    fits: ({ channelsLast, groups, taps }) =>
+      channelsLast === true && groups > 1 && (tile.rows === 1 || taps <= 9),
     prefers: ({ pixels, groups }, features) =>
       tile.rows === 1 ||
       (!isNarrow(features) && (pixels * groups) / (4 * COLUMNS * tile.rows) >= RUNNING_INVOCATIONS),
+  };
+}
+
+/** Few channels, which are last, and filters of all of them. Several pixels share weights, if enough invocations are left. */
+function dense(tile: DenseTile): ConvVariant {
+  return {
+    kind: "dense",
+    name: `dense_${tile.columns}`,
+    tile,
+    requires: ({ limits }) => limits.maxComputeInvocationsPerWorkgroup >= tile.lanes,
+    fits: ({ channelsLast, groups }) => channelsLast === true && groups === 1,
+    prefers: ({ pixels, groupOutputs }) =>
+      tile.columns === 1 || (pixels * groupOutputs) / (4 * tile.columns) >= RUNNING_INVOCATIONS,
   };
 }
 
@@ -169,6 +202,24 @@ function transformed(tile: ConvolutionTile, channels: number): ConvVariant {
   };
 }
 
+/** Only with the option `f32Products`. */
+function split(tile: MatrixTile, plain: ProductTile): SplitConvVariant {
+  return {
+    kind: "split",
+    name: `split_${matrixTileName(tile)}`,
+    ...{ tile, plain },
+    requires: (features) => canSplit(features, tile, plain),
+    fits: ({ splittable }) => splittable !== undefined,
+    prefers: ({ splittable: channels = 0, taps, groupOutputs, pixels }) => {
+      const tiles = Math.ceil(groupOutputs / tile.rows) * Math.ceil(pixels / tile.columns);
+      const padded = (paddedChannels(channels) / channels) * tiles * tile.rows * tile.columns;
+      // With filters of one tap there are few products for each number that is copied.
+      const fewest = taps > channels ? 96 : BUSY_WORKGROUPS;
+      return taps >= 512 && tiles >= fewest && padded <= 1.5 * groupOutputs * pixels;
+    },
+  };
+}
+
 /** Multiplications from which transforms are worth three more dispatches. */
 const LARGE_CONVOLUTION = 3e8;
 
@@ -193,6 +244,7 @@ export const convVariants: readonly ConvVariant[] = [
   },
   transformed("4x4", 16),
   transformed("2x2", 96),
+  split(splitTile, productTiles.large),
   strip({ side: 3, stride: 1, rows: 4, lanes: 64 }),
   strip({ side: 3, stride: 2, rows: 2, lanes: 64 }),
   strip({ side: 5, stride: 1, rows: 4, lanes: 64 }),
@@ -201,6 +253,8 @@ export const convVariants: readonly ConvVariant[] = [
   channels({ rows: 4, lanes: 64 }),
   channels({ rows: 2, lanes: 64 }),
   channels({ rows: 1, lanes: 64 }),
+  dense({ columns: 4, lanes: 64 }),
+  dense({ columns: 1, lanes: 64 }),
   implicit(huge, fills(huge, 0.7)),
   implicit(large, fills(large, 0.85)),
   implicit(

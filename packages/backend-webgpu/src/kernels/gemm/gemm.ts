@@ -4,31 +4,34 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { type StoreRounded, storeRounded } from "../halves.js";
 import { combineLanes, combineProgram } from "./combine.wgsl.js";
 import { packedPitch } from "./copies.js";
+import { choiceFor, type KeptChoice } from "./kept.js";
 import { enqueuePacked } from "./packed.js";
 import { enqueueProduct, type ShapedProblem, storesQuads, withResults } from "./product.js";
 import type { ResultForm } from "./results.wgsl.js";
-import { type GemmChoice, selectGemm } from "./select.js";
-import { shapeOf } from "./shape.js";
+import { type AlignedShape, shapeOf } from "./shape.js";
 import type { PackedVariant } from "./variants.js";
 
 type Problem = GemmProblem<DeviceMemory>;
 
 /** What is found out about a problem, once for each call. */
-interface Plan extends ShapedProblem {
+interface Plan {
+  readonly problem: Problem;
+  readonly shape: AlignedShape;
   /** The choice of a kernel; undefined if there is nothing to multiply. */
-  readonly choice: GemmChoice | undefined;
+  readonly kept: KeptChoice | undefined;
 }
 
 function plan({ features }: KernelContext, problem: Problem, forced: string | undefined): Plan {
   const shape = shapeOf(problem);
-  return { problem, shape, choice: problem.k === 0 ? undefined : selectGemm(shape, features, forced) };
+  return { problem, shape, kept: problem.k === 0 ? undefined : choiceFor(shape, features, forced) };
 }
 
 /** gemm and batchedGemm; `forced` names a variant to take wherever it fits (see `gemmVariants`). */
 export function runGemm(context: KernelContext, problem: Problem, forced?: string): void {
   const { dtype, c } = problem;
   const planned = plan(context, problem, forced);
-  const { choice, shape } = planned;
+  const { kept, shape } = planned;
+  const choice = kept?.choice;
   // Halves are written one quad at a time, or not by the kernel itself: two share a word. On matrix units there is f16.
   const writesC =
     choice !== undefined &&
@@ -59,25 +62,26 @@ function finished(form: ResultForm, { bias, activation }: Problem): ResultForm {
 
 /** Enqueues commands that compute `results` as `form` says; f32 results of other types still await rounding. */
 function enqueue(context: KernelContext, planned: Plan, results: BufferRegion, form: ResultForm): void {
-  const { problem, choice } = planned;
+  const { problem, shape, kept } = planned;
   const { m, n, k, batch } = problem;
-  if (choice === undefined) {
+  if (kept === undefined) {
     combine(context, problem, results, form, context.scratch(16), n, 0);
     return;
   }
-  const { variant, partDepth } = choice;
+  const { variant, partDepth } = kept.choice;
+  const shaped: ShapedProblem = { problem, shape, kept };
   if (variant.kind === "packed") {
     packed(context, planned, variant, results, form);
     return;
   }
   const parts = Math.ceil(k / partDepth);
   if (parts === 1) {
-    enqueueProduct(context, planned, variant, partDepth, results, form);
+    enqueueProduct(context, shaped, variant, partDepth, results, form);
     return;
   }
   const sums = context.scratch(4 * parts * batch * m * n);
   const partForm: ResultForm = { dtype: problem.dtype, target: "scratch", readsC: false };
-  enqueueProduct(context, planned, variant, partDepth, sums, partForm);
+  enqueueProduct(context, shaped, variant, partDepth, sums, partForm);
   combine(context, problem, results, form, sums, n, parts);
 }
 

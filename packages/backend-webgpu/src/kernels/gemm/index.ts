@@ -4,15 +4,18 @@ import type { OperationEntry } from "../operation.js";
 import { runGemm } from "./gemm.js";
 import { gemmSegments } from "./segments.js";
 import { type GemmShape, gemmFields } from "./shape.js";
-import { loadUnits } from "./units.js";
+import { matrixUnits } from "./units.js";
 import { gemmVariants, splittingDetails } from "./variants.js";
 
 export { runGemm } from "./gemm.js";
+export { type MatrixTile, matrixTileName } from "./matrix-tile.js";
 export { runMixed } from "./segments.js";
 export { type GemmChoice, selectGemm } from "./select.js";
 export type { GemmShape } from "./shape.js";
-export { provideUnits } from "./units.js";
-export { type GemmVariant, gemmVariants } from "./variants.js";
+export { SHORTEST as SHORTEST_SPLIT } from "./split/split-tile.js";
+export { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
+export { matrixUnits } from "./units.js";
+export { canSplit, type GemmVariant, gemmVariants, splitTile } from "./variants.js";
 
 export const gemm: OperationEntry<"gemm", GemmProblem<DeviceMemory>, GemmShape> = {
   operation: "gemm",
@@ -26,5 +29,7 @@ export const gemm: OperationEntry<"gemm", GemmProblem<DeviceMemory>, GemmShape> 
     repeatable: (problem) => ({ ...problem, alpha: 1, beta: problem.beta === 0 ? 0 : 0.5 }),
   },
   details: splittingDetails,
-  load: loadUnits,
+  async load({ subgroupMatrices }) {
+    if (subgroupMatrices.length > 0) await matrixUnits.load();
+  },
 };

@@ -3,11 +3,12 @@ import { floatLayouts, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
+import { type KeptChoice, programFor } from "./kept.js";
 import type { ResultForm } from "./results.wgsl.js";
 import { rowProgram } from "./row.wgsl.js";
 import type { AlignedShape } from "./shape.js";
 import { streamedProgram } from "./streamed.wgsl.js";
-import { type ThinForm, thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
+import { thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import { turnedOperand } from "./turned.js";
 import { matrixUnits } from "./units.js";
 import {
@@ -29,6 +30,7 @@ type Problem = GemmProblem<DeviceMemory>;
 export interface ShapedProblem {
   readonly problem: Problem;
   readonly shape: AlignedShape;
+  readonly kept: KeptChoice;
 }
 
 /**
@@ -92,10 +94,12 @@ function blocked(
   const { tile, kind } = variant;
   const turned = kind === "matrices" ? turnedOperand(shape, tile) : undefined;
   const copies = turned !== undefined || (kind === "matrices" && !shape.wholeEights);
-  const left = copies ? matrixUnits().inUnits(context, problem, shape, "a", turned === "a") : undefined;
-  const right = copies ? matrixUnits().inUnits(context, problem, shape, "b", turned === "b") : undefined;
+  const left = copies ? matrixUnits.get().inUnits(context, problem, shape, "a", turned === "a") : undefined;
+  const right = copies ? matrixUnits.get().inUnits(context, problem, shape, "b", turned === "b") : undefined;
+  const make = (): Program => blockedProgram(shaped, variant, form, turned);
   context.dispatch(
-    blockedProgram(shaped, variant, form, turned),
+    // The text for matrix units depends on beta, too.
+    kind === "matrices" ? make() : programFor(shaped.kept, form, make),
     withResults({ a: left?.region ?? a, b: right?.region ?? b }, problem, results, form),
     {
       m,
@@ -130,10 +134,9 @@ function blockedProgram(
   if (variant.kind === "matrices") {
     const form = { dtype, target, readsC, bias, activation, transA, transB, vectorC };
     // Quads of C are not read for beta = 0.
-    return matrixUnits().matrixProgram(
-      variant.tile,
-      target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form,
-    );
+    return matrixUnits
+      .get()
+      .matrixProgram(variant.tile, target === "matrix" ? { ...form, overwritesC: problem.beta === 0 } : form);
   }
   const quads = { dtype, target, readsC, transA, transB, vectorA, vectorB, vectorC, bias, activation };
   return variant.kind === "tiled" ? tiledProgram(variant.tile, quads) : streamedProgram(variant.tile, quads);
@@ -186,15 +189,9 @@ function split(
   const vectorForm = shape.vectorC ? { vectorC: true, overwritesC: beta === 0 } : {};
   const regions = withResults({}, problem, results, form);
   const parameters = { m, n, alpha, beta, c_pitch, c_step };
-  matrixUnits().enqueueSplit(
-    context,
-    problem,
-    shape,
-    variant,
-    { ...form, ...vectorForm },
-    regions,
-    parameters,
-  );
+  matrixUnits
+    .get()
+    .enqueueSplit(context, problem, shape, variant, { ...form, ...vectorForm }, regions, parameters);
 }
 
 function direct(
@@ -230,11 +227,11 @@ function direct(
 
 function thin(
   context: KernelContext,
-  { problem, shape }: ShapedProblem,
+  { problem, shape, kept }: ShapedProblem,
   { wide, contiguousDepth, tile }: ThinVariant,
   partDepth: number,
   results: BufferRegion,
-  { dtype, target, readsC, bias, activation }: ResultForm,
+  form: ResultForm,
 ): void {
   const { m, n, k, batch, lda, ldb, strideA, strideB, a, b } = problem;
   const isPart = partDepth < k;
@@ -242,22 +239,19 @@ function thin(
   const isB = wide === "b";
   const places = isB ? n : m;
   const vectors = isB ? m : n;
-  const form: ThinForm = {
-    dtype,
-    target,
-    readsC,
-    bias,
-    activation,
-    wide,
-    contiguousDepth,
-    vectors: thinVectors(vectors),
-    vector: isB ? shape.vectorB : shape.vectorA,
-    thinVector: hasThinVector(shape, wide),
+  const vector = isB ? shape.vectorB : shape.vectorA;
+  const make = (): Program => {
+    const { dtype, target, readsC, bias, activation } = form;
+    return thinProgram(tile, {
+      ...{ dtype, target, readsC, bias, activation, wide, contiguousDepth, vector },
+      vectors: thinVectors(vectors),
+      thinVector: hasThinVector(shape, wide),
+    });
   };
   const thinLd = isB ? lda : ldb;
   const vectorsAreRows = isB ? !problem.transA : problem.transB;
   context.dispatch(
-    thinProgram(tile, form),
+    programFor(kept, form, make),
     withResults({ wide: isB ? b : a, thin: isB ? a : b }, problem, results, form),
     {
       m,
@@ -277,6 +271,6 @@ function thin(
       thin_depth: vectorsAreRows ? 1 : thinLd,
       thin_step: isB ? strideA : strideB,
     },
-    Math.ceil(k / partDepth) * batch * Math.ceil(places / thinSpan(tile, form)),
+    Math.ceil(k / partDepth) * batch * Math.ceil(places / thinSpan(tile, { contiguousDepth, vector })),
   );
 }

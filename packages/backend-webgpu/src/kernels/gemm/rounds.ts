@@ -8,7 +8,7 @@ import type { GemmShape } from "./shape.js";
  * Splitting k is not worth it for shorter sums, because it takes another dispatch, nor for shorter parts:
  * 256^3 on an H200 takes 15.2 us in two parts and 8.0 in one, 256 x 256 x 1024 17.5 in four and 23.2 in one.
  */
-const SHORTEST_SUM = 768;
+export const SHORTEST_SUM = 768;
 export const SHORTEST_PART = 128;
 
 /** Microseconds for adding up the parts of sums: another dispatch, and writing and reading each part of a result. */

@@ -14,7 +14,7 @@ import {
 import type { Variant } from "../variant.js";
 import { type DirectTile, directName } from "./direct.wgsl.js";
 import { type MatrixTile, matrixBytes, matrixThreads, matrixTileName } from "./matrix-tile.js";
-import { isQuickest, SHORTEST_PART, type TilePace, tileCount } from "./rounds.js";
+import { isQuickest, SHORTEST_PART, SHORTEST_SUM, type TilePace, tileCount } from "./rounds.js";
 import { type RowTile, rowBytes, rowName } from "./row.wgsl.js";
 import type { GemmShape } from "./shape.js";
 import { SHORTEST, splitBytes } from "./split/split-tile.js";
@@ -152,8 +152,23 @@ function isManySmall({ m, n, batch }: GemmShape): boolean {
   return batch >= 6 * MULTIPROCESSORS && Math.min(m, n) > 8 && Math.max(m, n) <= small.rows;
 }
 
+/**
+ * Whether B is read by quads, sums are too short to be divided, and results so few that tiles of `deep` do not fill a large
+ * GPU: they are fastest then, even half empty. On an NVIDIA H100 16 x 512 x 512 takes 15.0 us so, and 28.5 by `thin`; 16 x
+ * 4096 x 512 14.3 and 28.6; 32 x 512 x 512 14.4, and 41.7 by `flat`.
+ */
+function isShort(shape: GemmShape): boolean {
+  return shape.vectorB && shape.k < SHORTEST_SUM && tileCount(shape, deep) <= MULTIPROCESSORS;
+}
+
 /** For at most `most` vectors. */
-function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile: ThinTile): ThinVariant {
+function thin(
+  wide: "a" | "b",
+  contiguousDepth: boolean,
+  most: ThinVectors,
+  tile: ThinTile,
+  suits: (shape: GemmShape) => boolean = () => true,
+): ThinVariant {
   const invocations = tile.span * tile.lanes;
   return {
     kind: "thin",
@@ -171,7 +186,8 @@ function thin(wide: "a" | "b", contiguousDepth: boolean, most: ThinVectors, tile
         (wide === "b" ? shape.transB : !shape.transA) === contiguousDepth
       );
     },
-    prefers: (shape) => (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape),
+    prefers: (shape) =>
+      (wide === "b" ? shape.n >= shape.m : shape.m >= shape.n) && !isManySmall(shape) && suits(shape),
   };
 }
 
@@ -244,6 +260,14 @@ function matrices(
 /** Sums that are worth sharing even on an emulated GPU, as there is only one for each row of A. */
 const LONG_SUM = 1024;
 
+/** Whether products may be split, in tiles of this size with those of plain products in their place. */
+export function canSplit(features: DeviceFeatures, tile: MatrixTile, plain: ProductTile): boolean {
+  return (
+    features.splitsProducts === true &&
+    hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain)))
+  );
+}
+
 /**
  * Splitting costs a fixed time and more per number. On an NVIDIA H200 it pays from 128 tiles on (512 x 4096 x
  * 4096: 352 us instead of 425), not with 64 (1024^3: 185 instead of 71).
@@ -253,9 +277,7 @@ function split(tile: MatrixTile, plain: ProductTile): SplitVariant {
     kind: "split",
     name: `split_${matrixTileName(tile)}`,
     ...{ tile, plain },
-    requires: (features) =>
-      features.splitsProducts === true &&
-      hasMatrices(features, tile, Math.max(splitBytes(tile), tileBytes(plain))),
+    requires: (features) => canSplit(features, tile, plain),
     fits: (shape) => shape.dtype === "f32" && shape.k >= SHORTEST,
     prefers: (shape) =>
       Math.min(shape.m, shape.n, shape.k) >= 512 && tileCount(shape, tile) >= BUSY_WORKGROUPS / 2 - 4,
@@ -300,6 +322,11 @@ const thirtyTwoRows: StreamedTile = {
   window: 8,
 };
 
+/** For products of split numbers; `depth` counts parts. */
+export const splitTile: MatrixTile = {
+  ...{ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 },
+};
+
 const wide: MatrixTile = { rows: 128, columns: 256, depth: 32, subgroupRows: 64, subgroupColumns: 64 };
 const tall: MatrixTile = { ...wide, rows: 256, columns: 128 };
 
@@ -331,13 +358,13 @@ export const gemmVariants: readonly GemmVariant[] = [
   row({ columns: 4, threads: 256 }),
   thin("b", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("b", false, 4, { span: 16, lanes: 16, places: 4 }),
-  thin("b", false, 16, { span: 32, lanes: 4, places: 4 }),
+  thin("b", false, 16, { span: 32, lanes: 4, places: 4 }, (shape) => shape.m <= 4 || !isShort(shape)),
   thin("b", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", true, 8, { span: 4, lanes: 32, places: 2 }),
   thin("a", true, 16, { span: 8, lanes: 16, places: 4 }),
   thin("a", false, 4, { span: 16, lanes: 16, places: 4 }),
   thin("a", false, 16, { span: 32, lanes: 4, places: 4 }),
-  split({ rows: 128, columns: 128, depth: 64, subgroupRows: 64, subgroupColumns: 32 }, productTiles.large),
+  split(splitTile, productTiles.large),
   // The first two fill a multiprocessor by themselves.
   matrices(wide, BUSY_WORKGROUPS, (shape) => matrixTime(shape, wide) < matrixTime(shape, tall)),
   matrices(tall, BUSY_WORKGROUPS),
@@ -349,8 +376,16 @@ export const gemmVariants: readonly GemmVariant[] = [
     { rows: 64, columns: 128, depth: 32, subgroupRows: 32, subgroupColumns: 64 },
     BUSY_WORKGROUPS / 2 - 4,
   ),
-  tiled(flat, ({ m, n }) => m <= flat.rows && n >= flat.columns, 4 * BUSY_WORKGROUPS),
-  tiled(upright, ({ m, n }) => n <= upright.columns && m >= upright.rows, 4 * BUSY_WORKGROUPS),
+  tiled(
+    flat,
+    (shape) => shape.m <= flat.rows && shape.n >= flat.columns && !isShort(shape),
+    4 * BUSY_WORKGROUPS,
+  ),
+  tiled(
+    upright,
+    (shape) => shape.n <= upright.columns && shape.m >= upright.rows && !isShort(shape),
+    4 * BUSY_WORKGROUPS,
+  ),
   tiled(
     lone,
     ({ m, n, k, batch }, { subgroupMinSize }) =>

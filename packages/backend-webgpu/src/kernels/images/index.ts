@@ -17,5 +17,6 @@ export {
   startOf,
   tapsOf,
   type WindowAxis,
+  windowExtents,
 } from "./windows.js";
 export { countedFunction } from "./windows.wgsl.js";

@@ -71,3 +71,28 @@ export function countedPlaces({ countPadding, height, width, bottom, right }: Po
     ? { low: LOWEST, high_y: height + bottom, high_x: width + right }
     : { low: 0, high_y: height, high_x: width };
 }
+
+/** Of a convolution. */
+export type FilterWindows = Readonly<
+  Record<
+    | "outHeight"
+    | "outWidth"
+    | "kernelHeight"
+    | "kernelWidth"
+    | "strideY"
+    | "strideX"
+    | "dilationY"
+    | "dilationX",
+    number
+  >
+>;
+
+/** The rows and columns that all windows together have, the padding among them. */
+export function windowExtents(windows: FilterWindows): { readonly height: number; readonly width: number } {
+  const extent = (count: number, step: number, taps: number, spread: number) =>
+    (count - 1) * step + (taps - 1) * spread + 1;
+  return {
+    height: extent(windows.outHeight, windows.strideY, windows.kernelHeight, windows.dilationY),
+    width: extent(windows.outWidth, windows.strideX, windows.kernelWidth, windows.dilationX),
+  };
+}

@@ -6,8 +6,9 @@ import {
   memoized,
   output,
   type Program,
+  packQuad,
   program,
-  roundedQuad,
+  roundedHalfQuad,
   WORKGROUP_SIZE,
   wgsl,
   workgroupIndex,
@@ -52,13 +53,20 @@ const lineParameters = {
   part_pitch: "u32",
 } as const;
 
+/** More about the filters of convolutions, whose lines are read tap by tap. */
+const filterParameters = {
+  ...lineParameters,
+  taps: "u32",
+  channels: "u32",
+  /** With zeros after the last one. */
+  padded_channels: "u32",
+} as const;
+
 /**
  * `line_exponent` takes bits of magnitudes: the largest, and the smallest but zero, less one (so that zero
- * is larger than all others). `split_eight` writes the parts of eight elements from k = `depth` on.
+ * is larger than all others).
  */
-const splitFunctions: string = wgsl`
-${halfFunctions}
-${roundedQuad}
+export const exponentFunction: string = wgsl`
 const MAGNITUDE = 0x7fffffffu;
 
 fn line_exponent(largest: u32, smallest_less_one: u32) -> i32 {
@@ -68,72 +76,65 @@ fn line_exponent(largest: u32, smallest_less_one: u32) -> i32 {
   if (top < 27u || top == 255u || top - bottom > parameters.octaves) { return ${WIDE}; }
   return i32(top) - 127 - 14;
 }
+`;
 
-fn wide_quad(words: vec2u) -> vec4f { return vec4f(unpack2x16float(words.x), unpack2x16float(words.y)); }
+/**
+ * `parts_of` four elements that are scaled already. High parts are rounded by integer arithmetic on every device: a compiler
+ * may take unpack2x16float(pack2x16float(x)) for x (NVIDIA's does), so that nothing would be left for the low ones.
+ */
+export const partsFunctions: string = wgsl`
+${packQuad}
+${roundedHalfQuad}
+struct Parts {
+  high: vec2u,
+  low: vec2u,
+}
 
-fn split_eight(line: u32, depth: u32, exponent: i32, first: vec4f, second: vec4f) {
+fn parts_of(scaled: vec4f) -> Parts {
+  let bits = bitcast<vec4u>(scaled);
+  // To 11 bits.
+  var values = bitcast<vec4f>((bits + 0xfffu + ((bits >> vec4u(13u)) & vec4u(1u))) & vec4u(0xffffe000u));
+  var high = vec2u(pack2x16float(values.xy), pack2x16float(values.zw));
+  // Numbers below 2^-14, other than zero, have fewer.
+  if (any((bits * 2u) - 1u < vec4u(0x70ffffffu))) {
+    high = rounded_half_quad(scaled);
+    values = vec4f(unpack2x16float(high.x), unpack2x16float(high.y));
+  }
+  return Parts(high, pack_quad((scaled - values) * ${2 ** LOW_SHIFT}.0));
+}
+`;
+
+/** `split_at` writes the parts of eight elements, the low ones behind a run of high ones. */
+export const splitFunctions: string = wgsl`
+${halfFunctions}
+${partsFunctions}
+fn split_at(at: u32, exponent: i32, first: vec4f, second: vec4f) {
   let scale = bitcast<f32>(u32(127 - exponent) << 23u);
-  let scaled_first = first * scale;
-  let scaled_second = second * scale;
-  let high = vec4u(rounded_quad(scaled_first), rounded_quad(scaled_second));
-  let low_first = (scaled_first - wide_quad(high.xy)) * ${2 ** LOW_SHIFT}.0;
-  let low_second = (scaled_second - wide_quad(high.zw)) * ${2 ** LOW_SHIFT}.0;
-  let at = parameters.parts_offset + (line * parameters.part_pitch + depth / ${RUN}u * ${2 * RUN}u + depth % ${RUN}u) / 8u;
-  parts[at] = high;
-  parts[at + ${RUN / 8}u] = vec4u(rounded_quad(low_first), rounded_quad(low_second));
+  let of_first = parts_of(first * scale);
+  let of_second = parts_of(second * scale);
+  parts[at] = vec4u(of_first.high, of_second.high);
+  parts[at + ${RUN / 8}u] = vec4u(of_first.low, of_second.low);
+}
+`;
+
+/** `split_eight` writes the parts of eight elements from k = `depth` on. */
+const lineFunctions: string = wgsl`
+${exponentFunction}
+${splitFunctions}
+fn split_eight(line: u32, depth: u32, exponent: i32, first: vec4f, second: vec4f) {
+  let unit = (line * parameters.part_pitch + depth / ${RUN}u * ${2 * RUN}u + depth % ${RUN}u) / 8u;
+  split_at(parameters.parts_offset + unit, exponent, first, second);
 }
 `;
 
 /** Loads of an invocation that do not wait for one another. */
-const UNROLL = 4;
+export const UNROLL = 4;
 
 /**
- * For lines that are stored as rows. A workgroup splits one line: it reads it once for the exponent and
- * again, from the cache, for the parts.
+ * Statements that leave the extremes of a workgroup in `largest_of[0]` and `smallest_of[0]`, from those that each
+ * invocation has in `most` and `least_less_one`.
  */
-export const splitAlongProgram: (vector: boolean) => Program = memoized((vector: boolean) =>
-  program({
-    name: `gemm_split_along${vector ? "4" : ""}`,
-    bindings: {
-      source: input(vector ? "vec4f" : "f32"), // matrices x lines x k
-      parts: output("half8"), // matrices x lines x part_pitch
-      exponents: output("i32"), // matrices x lines
-    },
-    parameters: lineParameters,
-    light: true,
-    body: wgsl`
-${workgroupIndex}
-${splitFunctions}
-var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;
-var<workgroup> smallest_of: array<u32, ${WORKGROUP_SIZE}>;
-
-/// Four elements of a row that starts at element \`base\`, zeros past its end.
-fn quad_at(base: u32, depth: u32) -> vec4f {
-${
-  vector
-    ? wgsl`  if (depth >= parameters.k) { return vec4f(); }
-  return source[(base + depth) / 4u];`
-    : wgsl`  var quad = vec4f();
-  for (var i = 0u; i < 4u; i++) {
-    if (depth + i < parameters.k) { quad[i] = source[base + depth + i]; }
-  }
-  return quad;`
-}
-}
-
-@compute @workgroup_size(${WORKGROUP_SIZE})
-fn main(${linearBuiltins}) {
-  let line = workgroup_index(workgroup, workgroups); // counts through all matrices
-  if (line >= parameters.lines * parameters.matrices) { return; }
-  let base = parameters.source_offset * ${vector ? 4 : 1}u + line / parameters.lines * parameters.step
-    + line % parameters.lines * parameters.pitch;
-  var most = vec4u();
-  var least_less_one = vec4u(0xffffffffu);
-  for (var depth = 4u * lane; depth < parameters.k; depth += ${4 * UNROLL * WORKGROUP_SIZE}u) {
-${lines(UNROLL, (i) => `    let bits_${i} = bitcast<vec4u>(quad_at(base, depth + ${4 * i * WORKGROUP_SIZE}u)) & vec4u(MAGNITUDE);`)}
-${lines(UNROLL, (i) => `    most = max(most, bits_${i});\n    least_less_one = min(least_less_one, bits_${i} - 1u);`)}
-  }
-  largest_of[lane] = max(max(most.x, most.y), max(most.z, most.w));
+export const extremesText: string = wgsl`  largest_of[lane] = max(max(most.x, most.y), max(most.z, most.w));
   smallest_of[lane] = min(min(least_less_one.x, least_less_one.y), min(least_less_one.z, least_less_one.w));
   for (var half = ${WORKGROUP_SIZE / 2}u; half > 0u; half >>= 1u) {
     workgroupBarrier();
@@ -142,7 +143,73 @@ ${lines(UNROLL, (i) => `    most = max(most, bits_${i});\n    least_less_one = m
       smallest_of[lane] = min(smallest_of[lane], smallest_of[lane + half]);
     }
   }
-  workgroupBarrier();
+  workgroupBarrier();`;
+
+/**
+ * How rows are read. `quads`: they are whole and aligned vectors of four. `taps`: a row is a filter, channels x taps,
+ * and its line taps x padded channels.
+ */
+export type RowReading = "singles" | "quads" | "taps";
+
+/** Statements of `quad_at`. */
+const rowReadings: Readonly<Record<RowReading, string>> = {
+  singles: wgsl`  var quad = vec4f();
+  for (var i = 0u; i < 4u; i++) {
+    if (depth + i < parameters.k) { quad[i] = source[base + depth + i]; }
+  }
+  return quad;`,
+  quads: wgsl`  if (depth >= parameters.k) { return vec4f(); }
+  return source[(base + depth) / 4u];`,
+  taps: wgsl`  var quad = vec4f();
+  if (depth >= parameters.k) { return quad; }
+  let channel = depth % parameters.padded_channels;
+  let tap = depth / parameters.padded_channels;
+  for (var i = 0u; i < 4u; i++) {
+    if (channel + i < parameters.channels) { quad[i] = source[base + (channel + i) * parameters.taps + tap]; }
+  }
+  return quad;`,
+};
+
+const rowNames: Readonly<Record<RowReading, string>> = { singles: "", quads: "4", taps: "_taps" };
+
+/**
+ * For lines that are stored as rows. A workgroup splits one line: it reads it once for the exponent and
+ * again, from the cache, for the parts.
+ */
+export const splitAlongProgram: (reading: RowReading) => Program = memoized((reading: RowReading) =>
+  program({
+    name: `gemm_split_along${rowNames[reading]}`,
+    bindings: {
+      source: input(reading === "quads" ? "vec4f" : "f32"), // matrices x lines x k
+      parts: output("half8"), // matrices x lines x part_pitch
+      exponents: output("i32"), // matrices x lines
+    },
+    parameters: reading === "taps" ? filterParameters : lineParameters,
+    light: true,
+    body: wgsl`
+${workgroupIndex}
+${lineFunctions}
+var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;
+var<workgroup> smallest_of: array<u32, ${WORKGROUP_SIZE}>;
+
+/// Four elements of a row that starts at element \`base\`, zeros past its end.
+fn quad_at(base: u32, depth: u32) -> vec4f {
+${rowReadings[reading]}
+}
+
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+  let line = workgroup_index(workgroup, workgroups); // counts through all matrices
+  if (line >= parameters.lines * parameters.matrices) { return; }
+  let base = parameters.source_offset * ${reading === "quads" ? 4 : 1}u + line / parameters.lines * parameters.step
+    + line % parameters.lines * parameters.pitch;
+  var most = vec4u();
+  var least_less_one = vec4u(0xffffffffu);
+  for (var depth = 4u * lane; depth < parameters.k; depth += ${4 * UNROLL * WORKGROUP_SIZE}u) {
+${lines(UNROLL, (i) => `    let bits_${i} = bitcast<vec4u>(quad_at(base, depth + ${4 * i * WORKGROUP_SIZE}u)) & vec4u(MAGNITUDE);`)}
+${lines(UNROLL, (i) => `    most = max(most, bits_${i});\n    least_less_one = min(least_less_one, bits_${i} - 1u);`)}
+  }
+${extremesText}
   let exponent = line_exponent(largest_of[0], smallest_of[0]);
   if (lane == 0u) { exponents[parameters.exponents_offset + line] = exponent; }
   if (exponent == ${WIDE}) { return; }
@@ -222,7 +289,7 @@ export const splitAcrossProgram: Program = program({
   light: true,
   body: wgsl`
 ${workgroupIndex}
-${splitFunctions}
+${lineFunctions}
 const SLICES = ${WORKGROUP_SIZE / ACROSS_LINES}u;
 const PITCH = ${ACROSS_LINES + 1}u;
 var<workgroup> largest_of: array<u32, ${WORKGROUP_SIZE}>;

@@ -150,7 +150,12 @@ function split(
   const parameters = { lines, matrices, k, pitch, step, octaves: octavesFor(k), part_pitch: partPitch };
   const target = { parts, exponents: ofLines };
   if (extents === undefined)
-    context.dispatch(splitAlongProgram(isVector), { source, ...target }, parameters, lineCount(operand));
+    context.dispatch(
+      splitAlongProgram(isVector ? "quads" : "singles"),
+      { source, ...target },
+      parameters,
+      lineCount(operand),
+    );
   else {
     const lineGroups = Math.ceil(lines / ACROSS_LINES) * matrices;
     const chunks = Math.ceil(k / EXTENTS_DEPTH);
@@ -168,6 +173,6 @@ function split(
 }
 
 /** Words of a region of them. */
-function words({ memory, byteOffset }: BufferRegion, first: number, count: number): BufferRegion {
+export function words({ memory, byteOffset }: BufferRegion, first: number, count: number): BufferRegion {
   return { memory, byteOffset: byteOffset + 4 * first, byteLength: 4 * count };
 }
