@@ -41,6 +41,7 @@ const needMore = [
   "matrices_256x32_16x2_v",
   "matrices_128x32_4",
   "matrices_128x32_8x2_v",
+  "tiled_128x128_turns",
   "tiled_128x128",
   "decode_4",
   "tiled_16x32x32",
@@ -187,7 +188,8 @@ describe("webgpu variants", () => {
     const name = (shape: AttentionShape, features = roomy) => choose(shape, features).variant.name;
     assert.equal(name(attending(16, 100)), "tiled_16x32");
     assert.equal(name(attending(17, 100)), "tiled_64x128");
-    assert.equal(name(attending(2048, 2048, { matrices: 8 })), "tiled_128x128");
+    assert.equal(name(attending(2048, 2048, { matrices: 8 })), "tiled_128x128_turns");
+    assert.equal(name(attending(2048, 2048, { matrices: 8, headSize: 128 })), "tiled_128x128");
     assert.equal(name(attending(2048, 2048, { matrices: 7 })), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), portable), "tiled_64x128");
     assert.equal(name(attending(2048, 2048, { matrices: 8 }), emulated), "tiled_16x32");
