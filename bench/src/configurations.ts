@@ -42,7 +42,7 @@ export const configurationNames = {
   "shader-f16": "with shader-f16 also on NVIDIA (Dawn's vulkan_enable_f16_on_nvidia)",
   "subgroup-matrices": "with matrix units (experimental)",
   "subgroup-matrices-unchecked": "with matrix units and without bounds checks",
-  "split-f16": "with products and convolutions of f32 on matrix units (option f32Products)",
+  "split-f16": "with products, convolutions and attention of f32 on matrix units (option f32Products)",
   transformed: "with convolutions by transforms for tiles of 4 x 4 (option transformedConvolutions)",
   "transformed-2x2": "the same for tiles of 2 x 2",
   cpu: "WebAssembly",
