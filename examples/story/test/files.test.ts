@@ -121,9 +121,10 @@ describe("model files", () => {
       [
         "tokenizer.ggml.bos_token_id",
         "string",
-        "first",
-        /^tokenizer\.ggml\.bos_token_id is first, which is no/,
+        "3",
+        /^tokenizer\.ggml\.bos_token_id is 3, which is none of its/,
       ],
+      ["tokenizer.ggml.eos_token_id", "u32", 1e6, /_token_id is 1000000, which is none of its \d+ tokens\.$/],
     ] as const)
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
   });

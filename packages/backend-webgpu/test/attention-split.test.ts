@@ -109,6 +109,28 @@ describe("webgpu attention in f32 through parts of f16", () => {
     assert.deepEqual(await leftBy(tile!, { ...sizes, scale: 1, data: { ...lone, v: one } }), [1, 1]);
   });
 
+  it("leaves rows to the plain kernel whose weights become light in the step in which others of 16 grow", async () => {
+    // One query of the first tile has a far higher score with the last key.
+    const grows = (last: number): Case => ({
+      ...{ queryLength: 40, keyLength: 64, headSize: 32, scale: 1 },
+      data: {
+        q: (i) => (i === 3 * 32 ? 16 : 0),
+        k: (i) => (i === 63 * 32 ? last / 16 : 0),
+        v: even(5),
+      },
+    });
+    for (const tile of tiles)
+      for (const last of [30, 60, 120]) assert.deepEqual(await leftBy(tile, grows(last)), [1, 0], `${last}`);
+    // Every fourth query is twice its own key, which no query before sees.
+    const next = random(7);
+    const normal = () => Math.sqrt(-2 * Math.log(1 - next())) * Math.cos(2 * Math.PI * next());
+    const keys = Array.from({ length: 64 * 32 }, normal);
+    const queries = keys.map((key, i) => (Math.floor(i / 32) % 4 === 3 ? 2 * key : 0.3 * normal()));
+    const data = { q: (i: number) => queries[i]!, k: (i: number) => keys[i]!, v: even(5) };
+    const causal = { queryLength: 64, keyLength: 64, headSize: 32, visible: 0, scale: 1, data };
+    for (const tile of tiles) assert.include(await leftBy(tile, causal), 1);
+  });
+
   it("computes rows with light weights where other values are heavy enough", async () => {
     assert.deepEqual(await leftBy(tile!, { ...sizes, scale: 1, data: { ...lone, v: even(2) } }), [0, 0]);
   });

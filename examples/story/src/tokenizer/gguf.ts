@@ -37,9 +37,11 @@ export function tokenizerOf(metadata: ReadonlyMap<string, MetadataValue>): Token
   if (texts === undefined) throw new FileError("Its header has no tokens.");
   const types = numbersOf(metadata, "token_type");
   const number = (key: string, otherwise: number) => {
-    const token = Number(metadata.get(KEY + key) ?? otherwise);
-    if (Number.isSafeInteger(token) && token >= 0) return token;
-    throw new FileError(`${KEY}${key} is ${String(metadata.get(KEY + key))}, which is no token.`);
+    const value = metadata.get(KEY + key) ?? otherwise;
+    const isNumber = typeof value === "number" || typeof value === "bigint";
+    if (isNumber && Number.isInteger(Number(value)) && value >= 0 && value < texts.length)
+      return Number(value);
+    throw new FileError(`${KEY}${key} is ${String(value)}, which is none of its ${texts.length} tokens.`);
   };
   const start = number("bos_token_id", 1);
   const stops = new Set([start, number("eos_token_id", 2), number("eot_token_id", start)]);

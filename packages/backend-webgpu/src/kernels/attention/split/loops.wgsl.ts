@@ -71,6 +71,8 @@ function weightsText(tile: AttentionSplitTile, columns: number): string {
   const { blocks } = splitLayout(tile, columns);
   const share = shares(tile, stagedForm(columns));
   const score = (i: number, j: number, q: number) => `score_${i}_${j}_${q}`;
+  const relative = (i: number, j: number, q: number) =>
+    `fma(bitcast<vec4f>(${share.score(i, j, q)}), vec4f(scale), vec4f(-reference_${i}))`;
   const parts = share.rows((i) =>
     share.runs((j) =>
       lines(
@@ -84,7 +86,7 @@ function weightsText(tile: AttentionSplitTile, columns: number): string {
       ),
     ),
   );
-  return `${share.fours((i, j, q) => `    var ${score(i, j, q)} = fma(bitcast<vec4f>(${share.score(i, j, q)}), vec4f(scale), vec4f(-reference_${i}));\n    low_${i} = min(low_${i}, ${score(i, j, q)});`)}
+  return `${share.fours((i, j, q) => `    var ${score(i, j, q)} = ${relative(i, j, q)};\n    low_${i} = min(low_${i}, ${score(i, j, q)});`)}
     if (keyBase + KEYS > seenByAll) {
 ${share.fours((i, j, q) => `      ${score(i, j, q)} = select(vec4f(UNSEEN), ${score(i, j, q)}, ${share.isSeen(i, j, q, "keyBase")});`)}
     }
@@ -96,7 +98,7 @@ ${share.rows(
       reference_${i} += shift;
       change_${i} = power_of_two(-i32(min(shift, 126.0)));
       total_${i} *= change_${i};
-${share.runs((j) => lines(4, (q) => `      ${score(i, j, q)} -= shift;`))}
+${share.runs((j) => lines(4, (q) => `      ${score(i, j, q)} -= shift;\n      low_${i} = min(low_${i}, ${relative(i, j, q)});`))}
     }
     if (place == 0u) { changes[team][${tile.across === 1 ? "" : `member * ${blocks.weights}u + `}${i}u] = change_${i}; }`,
 )}
