@@ -171,6 +171,14 @@ describe("webgpu variants", () => {
     assert.equal(selectConv(forced, portable, "channels_1x4").variant.name, "dense_1");
   });
 
+  it("of conv2d do not split numbers of images that stay channels last, not even if forced or tuned to", () => {
+    const shape = convolution(4, 64, { taps: 32, splittable: 8 });
+    const name = (more: Partial<ConvShape>) =>
+      selectConv({ ...shape, ...more }, withSplitting, "split_128x128x64_64x32").variant.name;
+    assert.equal(name({}), "split_128x128x64_64x32");
+    assert.match(name({ channelsLast: true }), /^dense/);
+  });
+
   it("of conv2d split long sums only where there are few results", () => {
     const parts = (shape: ConvShape, features = portable) =>
       Math.ceil(shape.taps / selectConv(shape, features).partDepth);

@@ -209,7 +209,7 @@ function split(tile: MatrixTile, plain: ProductTile): SplitConvVariant {
     name: `split_${matrixTileName(tile)}`,
     ...{ tile, plain },
     requires: (features) => canSplit(features, tile, plain),
-    fits: ({ splittable }) => splittable !== undefined,
+    fits: ({ splittable, channelsLast }) => splittable !== undefined && channelsLast === undefined,
     prefers: ({ splittable: channels = 0, taps, groupOutputs, pixels }) => {
       const tiles = Math.ceil(groupOutputs / tile.rows) * Math.ceil(pixels / tile.columns);
       const padded = (paddedChannels(channels) / channels) * tiles * tile.rows * tile.columns;
