@@ -14,7 +14,7 @@ export function prepareGradient(jax: Jax, problem: GradientProblem): Prepared {
     case "normalizeGradient": {
       const { rows, size } = problem;
       const forward = normalize(numpy, nn, { ...problem, operation: "normalize" });
-      // The bias is 0 in ours as well: there is none.
+      // Neither has a bias: here it is 0.
       const bias = problem.kind === "layer" ? { more: () => [numpy.zeros([size])] } : {};
       const shapes = { input: [rows, size], weight: [size] };
       const how = `vjp of ${forward.how}`;

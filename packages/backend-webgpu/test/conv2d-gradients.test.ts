@@ -1,10 +1,10 @@
 // Tags: kernels, pure, long
-import { type Conv2dFilterGradientProblem, type FloatType, floatTypes } from "@backplane/core";
+import { type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { conv2dFilterGradient, filterGradientVariants } from "#src/kernels/conv2d-filter-gradient/index.js";
 import { pixelsOfPart, stripsOfPart } from "#src/kernels/conv2d-filter-gradient/select.js";
-import type { DeviceMemory } from "#src/runtime/memory.js";
+import { type Convolution, type Geometry, geometry as geometryOf } from "./convolution-geometry.js";
 import {
   asLargeGpu,
   type Expected,
@@ -16,43 +16,19 @@ import {
 } from "./products.js";
 import { portable } from "./support.js";
 
-interface Case {
-  readonly batch?: number;
-  readonly groups?: number;
+interface Case extends Omit<Convolution, "layout" | "inChannels" | "outChannels"> {
   /** Channels of one group. */
   readonly inputs: number;
   readonly outputs: number;
-  readonly size: readonly [height: number, width: number];
-  readonly kernel: readonly [height: number, width: number];
-  readonly stride?: readonly [y: number, x: number];
-  readonly padding?: readonly [top: number, left: number, bottom: number, right: number];
-  readonly dilation?: readonly [y: number, x: number];
   readonly accumulate?: boolean;
   readonly dtype?: FloatType;
   /** Elements in front of every operand. */
   readonly offset?: number;
 }
 
-type Geometry = Omit<
-  Conv2dFilterGradientProblem<DeviceMemory>,
-  "dtype" | "input" | "outputGradient" | "filterGradient" | "accumulate"
->;
-
-function geometry({ batch = 1, groups = 1, inputs, outputs, ...shape }: Case): Geometry {
-  const [height, width] = shape.size;
-  const [kernelHeight, kernelWidth] = shape.kernel;
-  const [strideY, strideX] = shape.stride ?? [1, 1];
-  const [top, left, bottom, right] = shape.padding ?? [0, 0, 0, 0];
-  const [dilationY, dilationX] = shape.dilation ?? [1, 1];
-  const along = (size: number, kernel: number, stride: number, dilation: number) =>
-    Math.floor((size - dilation * (kernel - 1) - 1) / stride) + 1;
-  return {
-    ...{ layout: "NCHW", batch, groups, inChannels: groups * inputs, outChannels: groups * outputs },
-    ...{ height, width, kernelHeight, kernelWidth, strideY, strideX, top, left, bottom, right },
-    ...{ dilationY, dilationX },
-    outHeight: along(height + top + bottom, kernelHeight, strideY, dilationY),
-    outWidth: along(width + left + right, kernelWidth, strideX, dilationX),
-  };
+function geometry({ inputs, outputs, ...shape }: Case): Geometry {
+  const { groups = 1 } = shape;
+  return geometryOf({ ...shape, inChannels: groups * inputs, outChannels: groups * outputs });
 }
 
 /** The formula, in f64, with the error bound of a sum of that many terms. */

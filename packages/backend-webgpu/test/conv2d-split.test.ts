@@ -9,6 +9,7 @@ import * as split from "#src/kernels/conv2d/split/split.js";
 import { octavesFor } from "#src/kernels/gemm/split/split.js";
 import { productTiles } from "#src/kernels/tiles/tile.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
+import { type Convolution, type Geometry, geometry } from "./convolution-geometry.js";
 import { withMatrixUnits, withoutMatrixUnits } from "./emulated-matrices.js";
 import { type Expected, finishedSum, gamma, signed, withProducts } from "./products.js";
 import { decode, random } from "./support.js";
@@ -34,42 +35,11 @@ const tiles = [
   },
 ] as const;
 
-interface Case {
-  readonly batch?: number;
-  readonly inChannels: number;
-  readonly outChannels: number;
-  readonly size: readonly [height: number, width: number];
-  readonly kernel: readonly [height: number, width: number];
-  readonly stride?: readonly [y: number, x: number];
-  readonly padding?: readonly [top: number, left: number, bottom: number, right: number];
-  readonly dilation?: readonly [y: number, x: number];
+interface Case extends Omit<Convolution, "layout" | "groups"> {
   readonly bias?: boolean;
   readonly activation?: Activation;
   /** Elements in front of every operand. */
   readonly offset?: number;
-}
-
-type Geometry = Omit<
-  Conv2dProblem<DeviceMemory>,
-  "dtype" | "input" | "filter" | "bias" | "activation" | "output"
->;
-
-function geometry(shape: Case): Geometry {
-  const { batch = 1, inChannels, outChannels } = shape;
-  const [height, width] = shape.size;
-  const [kernelHeight, kernelWidth] = shape.kernel;
-  const [strideY, strideX] = shape.stride ?? [1, 1];
-  const [top, left, bottom, right] = shape.padding ?? [0, 0, 0, 0];
-  const [dilationY, dilationX] = shape.dilation ?? [1, 1];
-  const along = (size: number, kernel: number, stride: number, dilation: number) =>
-    Math.floor((size - dilation * (kernel - 1) - 1) / stride) + 1;
-  return {
-    ...{ layout: "NCHW", groups: 1 },
-    ...{ batch, inChannels, outChannels, height, width, kernelHeight, kernelWidth },
-    ...{ strideY, strideX, top, left, bottom, right, dilationY, dilationX },
-    outHeight: along(height + top + bottom, kernelHeight, strideY, dilationY),
-    outWidth: along(width + left + right, kernelWidth, strideX, dilationX),
-  };
 }
 
 type Operands = Readonly<Record<"input" | "filter" | "bias", Float32Array>>;

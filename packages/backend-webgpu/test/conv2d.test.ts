@@ -1,15 +1,9 @@
 // Tags: kernels, pure, long
-import {
-  type Activation,
-  activations,
-  type Conv2dProblem,
-  type FloatType,
-  floatTypes,
-} from "@backplane/core";
+import { type Activation, activations, type FloatType, floatTypes } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { type ConvVariant, conv2d, convVariants } from "#src/kernels/conv2d/index.js";
-import type { DeviceMemory } from "#src/runtime/memory.js";
+import { type Convolution, type Geometry, geometry } from "./convolution-geometry.js";
 import {
   asLargeGpu,
   type Expected,
@@ -20,18 +14,7 @@ import {
   withProducts,
 } from "./products.js";
 
-interface Case {
-  /** Default: NCHW. */
-  readonly layout?: Conv2dProblem<DeviceMemory>["layout"];
-  readonly batch?: number;
-  readonly inChannels: number;
-  readonly outChannels: number;
-  readonly size: readonly [height: number, width: number];
-  readonly kernel: readonly [height: number, width: number];
-  readonly stride?: readonly [y: number, x: number];
-  readonly padding?: readonly [top: number, left: number, bottom: number, right: number];
-  readonly dilation?: readonly [y: number, x: number];
-  readonly groups?: number;
+interface Case extends Convolution {
   readonly bias?: boolean;
   readonly activation?: Activation;
   readonly dtype?: FloatType;
@@ -39,31 +22,11 @@ interface Case {
   readonly offset?: number;
 }
 
-function geometry(
-  shape: Case,
-): Omit<Conv2dProblem<DeviceMemory>, "dtype" | "input" | "filter" | "bias" | "activation" | "output"> {
-  const { batch = 1, inChannels, outChannels, groups = 1 } = shape;
-  const [height, width] = shape.size;
-  const [kernelHeight, kernelWidth] = shape.kernel;
-  const [strideY, strideX] = shape.stride ?? [1, 1];
-  const [top, left, bottom, right] = shape.padding ?? [0, 0, 0, 0];
-  const [dilationY, dilationX] = shape.dilation ?? [1, 1];
-  const along = (size: number, kernel: number, stride: number, dilation: number) =>
-    Math.floor((size - dilation * (kernel - 1) - 1) / stride) + 1;
-  return {
-    layout: shape.layout ?? "NCHW",
-    ...{ batch, inChannels, outChannels, groups, height, width, kernelHeight, kernelWidth },
-    ...{ strideY, strideX, top, left, bottom, right, dilationY, dilationX },
-    outHeight: along(height + top + bottom, kernelHeight, strideY, dilationY),
-    outWidth: along(width + left + right, kernelWidth, strideX, dilationX),
-  };
-}
-
 type Operands = Readonly<Record<"input" | "filter" | "bias", Float32Array>>;
 
 /** The formula, in f64, with the error bound of a sum of that many terms. */
 function* reference(
-  p: ReturnType<typeof geometry>,
+  p: Geometry,
   { input, filter, bias }: Operands,
   dtype: FloatType,
   activation: Activation | undefined,

@@ -52,6 +52,24 @@ describe("webgpu choices for products that are kept", () => {
     assert.strictEqual(choiceFor(shape, features), first);
   });
 
+  it("are each of one product: whatever differs makes another", () => {
+    const shape = shapeOf(48, 48, 48);
+    const differing: Required<Omit<AlignedShape, "m" | "n" | "k">> = {
+      ...{ dtype: "f16", batch: 2, transA: true, transB: true, vectorA: false },
+      ...{ vectorB: false, vectorC: false, wholeEights: true, eightsA: true, eightsB: true },
+    };
+    for (const [field, value] of Object.entries(differing)) {
+      const kept = choiceFor(shape, features);
+      assert.notStrictEqual(choiceFor({ ...shape, [field]: value }, features), kept, field);
+    }
+    // Some of these have the same slot.
+    for (const field of ["m", "n", "k"] as const) {
+      const kept = choiceFor(shape, features);
+      for (let extent = 49; extent < 2048; extent++)
+        assert.notStrictEqual(choiceFor({ ...shape, [field]: extent }, features), kept, `${field} ${extent}`);
+    }
+  });
+
   it("are made anew where there is tuning, and where somebody hears of them", () => {
     const shape = shapeOf(48, 48, 48);
     const before = choiceFor(shape, features);

@@ -41,7 +41,9 @@ export function tokenizerOf(metadata: ReadonlyMap<string, MetadataValue>): Token
     const isNumber = typeof value === "number" || typeof value === "bigint";
     if (isNumber && Number.isInteger(Number(value)) && value >= 0 && value < texts.length)
       return Number(value);
-    throw new FileError(`${KEY}${key} is ${String(value)}, which is none of its ${texts.length} tokens.`);
+    throw new FileError(
+      `${KEY}${key} is ${typeof value} ${String(value)}; allowed: numbers from 0 to ${texts.length - 1}.`,
+    );
   };
   const start = number("bos_token_id", 1);
   const stops = new Set([start, number("eos_token_id", 2), number("eot_token_id", start)]);
