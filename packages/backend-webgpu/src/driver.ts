@@ -211,14 +211,9 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     destination.overwrite(byteOffset, source.byteLength);
     destination.beforeWrite();
     // A write of the queue takes effect before commands that are recorded but not yet submitted.
-    if (destination.stale) {
-      guard.enterCommands("copyHtoD");
-      recorder.touch(destination);
-    }
+    if (destination.stale) recorder.touch(destination);
     if (destination.batch === queue.batch) queue.flush();
-    const inner = writeEdges(recorder, region, source);
-    if (inner.end - inner.start < source.byteLength) guard.enterCommands("copyHtoD");
-    return inner;
+    return writeEdges(recorder, region, source);
   }
 
   async read(
@@ -228,7 +223,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   ): Promise<void> {
     const { recorder, readback, guard, profiling } = this.#session;
     const { profiler } = profiling;
-    guard.enterCommands("copyDtoH");
+    guard.enter("copyDtoH");
     const read = (): Promise<void> =>
       recorder.run("copyDtoH", () => readback.read(destination, source, byteOffset));
     profiler?.downloaded(destination.byteLength);
@@ -278,7 +273,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const { recorder, queue, opened, guard, exported } = this.#session;
     guard.enter("native");
     if (memory !== undefined) {
-      recorder.touch(memory);
+      recorder.run("native", () => recorder.touch(memory));
       // The caller may write to it.
       memory.beforeWrite();
     }
@@ -357,7 +352,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   record(): DriverRecording {
     const session = this.#session;
-    const { opened, queue, pool, pipelines, recorder, guard, profiling } = session;
+    const { opened, queue, pool, pipelines, recorder, profiling } = session;
     const recording = new CommandRecording(opened.features, { queue, pool, pipelines }, recorder);
     return {
       plan(place, enqueue) {
@@ -369,7 +364,6 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
         }
       },
       run() {
-        for (const operation of recording.operations) guard.enterCommands(operation);
         const { profiler } = profiling;
         if (profiler === undefined) recording.run();
         else profiler.call("Recording.run", () => recording.run());
@@ -380,14 +374,10 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
 
   #record(operation: string, enqueue: (context: OperationContext) => void, flops = 0): void {
     const { recorder, guard, profiling, capturing } = this.#session;
-    if (capturing !== undefined) {
-      guard.enterCommands(operation);
-      capturing.run(operation, enqueue, flops);
-      return;
-    }
     const { profiler } = profiling;
-    guard.enterCommands(operation);
-    if (profiler === undefined) recorder.run(operation, enqueue, flops);
+    guard.enter(operation);
+    if (capturing !== undefined) capturing.run(operation, enqueue, flops);
+    else if (profiler === undefined) recorder.run(operation, enqueue, flops);
     else profiler.call(operation, () => recorder.run(operation, enqueue, flops));
   }
 

@@ -70,6 +70,7 @@ export function openSession(
 ): Session {
   const maxBytes = largestAllocation(opened);
   const report = (error: BackendError): void => {
+    queue.distrustParameters();
     if (!session.closing) events.error(error);
   };
   const guard = new Guard(opened.device, report);
@@ -86,11 +87,11 @@ export function openSession(
       uploads.afterSubmit();
     },
     compiled(operation, pipeline) {
-      guard.enterCommands(operation);
+      guard.enter(operation);
       return pipelines.compiled(pipeline);
     },
     onRelease: () => readback.advance(),
-    together: (calls) => guard.together(calls),
+    together: (calls, operations) => guard.together(calls, operations),
   });
   const uploads = new Uploads(device.queue, () => device.queue.submit([]));
   const pipelines = new PipelineCache(device, {
@@ -116,7 +117,7 @@ export function openSession(
     ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, readback, guard },
     stagedUploads: new StagedUploads({
       ...{ device, queue, recorder },
-      enter: () => guard.enterCommands("copyHtoD"),
+      enter: () => guard.enter("copyHtoD"),
       guard: (work) => readback.guard(work),
     }),
     profiling: new Profiling({

@@ -1,11 +1,12 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
-import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
+import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { BackendError } from "@backplane/core";
 import { assert } from "chai";
 import { Guard } from "#src/runtime/guard.js";
 import { type DeviceMemory, MemoryPool } from "#src/runtime/memory.js";
 import {
+  doomed,
   foreignDevice,
   hangMilliseconds,
   noise,
@@ -14,17 +15,6 @@ import {
   withoutLimits,
   withoutTime,
 } from "./support.js";
-
-const STORAGE_AND_COPY = 0x80 | 0x04 | 0x08;
-
-/** A handle whose buffer is gone: work on it is refused. */
-function doomed(backend: WebGpuBackend): ReturnType<WebGpuBackend["alloc"]> {
-  const device = backend.native() as GPUDevice;
-  const buffer = device.createBuffer({ label: "doomed", size: 64, usage: STORAGE_AND_COPY });
-  const handle = backend.importBuffer(buffer);
-  buffer.destroy();
-  return handle;
-}
 
 describe("webgpu faults", () => {
   it("name the operation that was being recorded", async () => {
@@ -312,7 +302,7 @@ describe("webgpu guard", () => {
 
   it("tells of memory that is missing, for which operation and how much", async () => {
     const { device, faults, guard } = made(["out-of-memory"]);
-    guard.enterCommands("gemm");
+    guard.enter("gemm");
     guard.device.createBuffer({ size: 4096, usage: 0x80 });
     guard.enter("alloc");
     await guard.settled();
@@ -336,21 +326,19 @@ describe("webgpu guard", () => {
     );
   });
 
-  it("makes the calls of a submit in one scope, and names the operations that have commands in it", async () => {
+  it("makes the calls of a submit in one scope, and names the operations that it is told of", async () => {
     const { device, faults, guard } = made(["validation"]);
     const { queue } = guard.device;
     const submit = (): void => {
       queue.writeBuffer({} as GPUBuffer, 0, new Uint8Array(4));
       queue.submit([{} as GPUCommandBuffer]);
     };
-    guard.enterCommands("gemm");
-    guard.enterCommands("conv2d");
-    guard.together(submit);
+    guard.together(submit, ["gemm", "conv2d"]);
     assert.equal(device.opened, 1);
     assert.throws(() =>
       guard.together(() => {
         throw new Error("no");
-      }),
+      }, []),
     );
     submit();
     assert.equal(device.opened, 4, "afterwards each has its own again");
@@ -368,28 +356,10 @@ describe("webgpu guard", () => {
       onDestroy: () => {},
       onOutOfMemory: (bytes, reason, operation) => refusals.push([bytes, reason, operation]),
     });
-    guard.enterCommands("conv2d");
+    guard.enter("conv2d");
     pool.acquire(2 ** 26, false);
     guard.enter("alloc");
     await guard.settled();
     assert.deepEqual(refusals, [[2 ** 26, "too much", "conv2d"]]);
-  });
-
-  it("names those operations of a batch that have commands in it", async () => {
-    const { faults, guard } = made(["validation"]);
-    const commands = [{}] as GPUCommandBuffer[];
-    guard.enterCommands("fill");
-    guard.enter("alloc");
-    guard.enterCommands("gemm");
-    guard.enterCommands("fill");
-    guard.device.queue.submit(commands);
-    guard.enterCommands("unary");
-    guard.device.queue.submit([]);
-    guard.device.queue.submit(commands);
-    await guard.settled();
-    assert.deepEqual(
-      faults.map(({ message }) => message.replace(/: .*/, "")),
-      ["one of fill, gemm", "unary", "unary"],
-    );
   });
 });

@@ -38,6 +38,8 @@ class Stream {
   readonly queue: CommandQueue;
   readonly recorder: Recorder;
   now = 0;
+  /** The operations of each submit. */
+  readonly submitted: (readonly string[])[] = [];
   readonly a = this.region(1);
   readonly b = this.region(2);
   readonly c = this.region(3);
@@ -47,6 +49,10 @@ class Stream {
     this.queue = new CommandQueue(device, {
       onFlush: () => pool.afterSubmit(),
       now: () => this.now,
+      together: (calls, operations) => {
+        this.submitted.push(operations);
+        calls();
+      },
       ...(limits === undefined ? {} : { limits }),
     });
     const pipelines = new PipelineCache(device, {
@@ -107,7 +113,9 @@ describe("webgpu command stream", () => {
     const stream = new Stream();
     const { fake } = stream;
     stream.small(5);
-    stream.queue.encoder().copyBufferToBuffer(stream.a.memory.buffer, 0, stream.b.memory.buffer, 0, 4);
+    stream.queue
+      .encoder("copyDtoD")
+      .copyBufferToBuffer(stream.a.memory.buffer, 0, stream.b.memory.buffer, 0, 4);
     stream.small(5);
     assert.deepEqual(fake.taken("setImmediates", "copy", "beginPass", "endPass", "dispatch"), [
       ["beginPass"],
@@ -166,6 +174,10 @@ describe("webgpu command stream", () => {
     assert.equal(uploads(1, 2, 3), 1, "the one that the other replaced");
     assert.equal(uploads(1, 2, 3), 0);
     assert.equal(uploads(), 0);
+    queue.distrustParameters();
+    assert.equal(uploads(1, 2), 1, "what the device may not have");
+    assert.equal(uploads(1, 2), 0);
+    assert.equal(uploads(1, 2, 3), 1, "the rest of that");
   });
 
   it("uploads nothing for a batch without blocks", () => {
@@ -173,7 +185,7 @@ describe("webgpu command stream", () => {
     stream.small(1);
     stream.queue.flush();
     stream.fake.taken();
-    stream.queue.encoder();
+    stream.queue.encoder("copyDtoH");
     stream.queue.flush();
     assert.deepEqual(stream.fake.taken(), [["submit"]]);
     stream.small(2);
@@ -328,6 +340,23 @@ describe("webgpu command stream", () => {
     );
     stream.small(1);
     assert.deepEqual(seen, ["inner", "outer", "webgpu"]);
+  });
+
+  it("says of each submit which operations have commands in it", () => {
+    const stream = new Stream();
+    const { queue, recorder, submitted } = stream;
+    const run = (operation: string) => recorder.run(operation, () => stream.small(1));
+    run("fill");
+    run("gemm");
+    run("fill");
+    recorder.run("nothing", () => {});
+    queue.encoder("copyDtoH");
+    assert.deepEqual(queue.operations, ["fill", "gemm", "copyDtoH"]);
+    queue.flush();
+    run("unary");
+    queue.flush();
+    queue.flush();
+    assert.deepEqual(submitted, [["fill", "gemm", "copyDtoH"], ["unary"]]);
   });
 
   it("takes immediates where language and device have them, unless they are switched off", () => {

@@ -90,6 +90,17 @@ export async function foreignDevice(): Promise<GPUDevice> {
   return (await (await findDawn()).requestAdapter())!.requestDevice();
 }
 
+const STORAGE_AND_COPY = 0x80 | 0x04 | 0x08;
+
+/** A handle whose buffer is gone: work on it is refused. */
+export function doomed(backend: WebGpuBackend): ReturnType<WebGpuBackend["alloc"]> {
+  const device = backend.native() as GPUDevice;
+  const buffer = device.createBuffer({ label: "doomed", size: 64, usage: STORAGE_AND_COPY });
+  const handle = backend.importBuffer(buffer);
+  buffer.destroy();
+  return handle;
+}
+
 /** No time passes while `body` records: what it records is divided into batches by its work alone. */
 export function withoutTime<Result>(body: () => Result): Result {
   const { now } = performance;

@@ -20,8 +20,6 @@ export class Guard {
   /** Scopes that the runtime itself has opened: it looks after the errors in them. */
   readonly #openScopes: GPUErrorFilter[] = [];
   #operation = "init";
-  /** The operations with commands in the batch that is being recorded. */
-  readonly #recorded = new Set<string>();
 
   constructor(device: GPUDevice, report: (error: BackendError) => void) {
     this.#target = device;
@@ -39,15 +37,8 @@ export class Guard {
     this.#operation = operation;
   }
 
-  /** As `enter`, for an operation that records commands. */
-  enterCommands(operation: string): void {
-    this.#operation = operation;
-    this.#recorded.add(operation);
-  }
-
-  /** Makes several calls in one scope, which costs as much as any of them. */
-  together(calls: () => void): void {
-    const operations = [...this.#recorded];
+  /** Makes several calls in one scope, which costs as much as any of them. They may belong to several operations. */
+  together(calls: () => void, operations: readonly string[]): void {
     const within = (): void => {
       this.#openScopes.push("validation");
       try {
@@ -70,10 +61,7 @@ export class Guard {
     const guardedWrite = (...args: Parameters<GPUQueue["writeBuffer"]>): void =>
       this.#scoped(VALIDITY, () => queue.writeBuffer(...args));
     const guardedQueue = overlay(queue, {
-      submit: (commands) => {
-        this.#scoped(VALIDITY, () => queue.submit(commands), [...this.#recorded]);
-        if ((commands as readonly GPUCommandBuffer[]).length > 0) this.#recorded.clear();
-      },
+      submit: (commands) => this.#scoped(VALIDITY, () => queue.submit(commands)),
       writeBuffer: guardedWrite as GPUQueue["writeBuffer"],
     });
     return overlay(target, {
@@ -90,7 +78,6 @@ export class Guard {
       createShaderModule: (descriptor) => this.#scoped(PROGRAM, () => target.createShaderModule(descriptor)),
       createComputePipeline: (descriptor) =>
         this.#scoped(PROGRAM, () => target.createComputePipeline(descriptor)),
-      createCommandEncoder: (descriptor) => this.#commandEncoder(descriptor),
       pushErrorScope: (filter) => {
         this.#openScopes.push(filter);
         target.pushErrorScope(filter);
@@ -103,15 +90,6 @@ export class Guard {
         return answered;
       },
     });
-  }
-
-  /** Commands are checked as a whole when they are finished. */
-  #commandEncoder(descriptor: GPUCommandEncoderDescriptor | undefined): GPUCommandEncoder {
-    this.#recorded.add(this.#operation);
-    const encoder = this.#target.createCommandEncoder(descriptor);
-    const finish = encoder.finish.bind(encoder);
-    encoder.finish = (description) => this.#scoped(VALIDITY, () => finish(description), [...this.#recorded]);
-    return encoder;
   }
 
   #scoped<Result>(

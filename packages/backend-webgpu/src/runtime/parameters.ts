@@ -95,6 +95,11 @@ export class ParameterRing {
     this.#latestWords = 0;
   }
 
+  /** The device may not have what was uploaded. */
+  distrust(): void {
+    this.#uploaded = 0;
+  }
+
   destroy(): void {
     this.buffer.destroy();
   }

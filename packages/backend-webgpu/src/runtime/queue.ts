@@ -29,8 +29,8 @@ export interface QueueOptions {
   compiled?(operation: string, pipeline: Pipeline): GPUComputePipeline;
   /** All commands that were held back have been submitted. */
   onRelease?(): void;
-  /** Makes the calls of a submit. Default: just so. */
-  together?(calls: () => void): void;
+  /** Makes the calls of a submit that has commands of these operations. Default: just so. */
+  together?(calls: () => void, operations: readonly string[]): void;
   readonly limits?: BatchLimits;
   /** Milliseconds since some moment. Default: performance.now. */
   readonly now?: () => number;
@@ -63,6 +63,9 @@ export class CommandQueue {
   };
   #observer: DispatchObserver | undefined;
   #encoder: GPUCommandEncoder | undefined;
+  /** The operations with commands in it, and that of the latest. */
+  readonly #operations = new Set<string>();
+  #operation = "";
   #pass: GPUComputePassEncoder | undefined;
   /** The state that is set in the open pass. */
   #pipeline: GPUComputePipeline | undefined;
@@ -93,6 +96,11 @@ export class CommandQueue {
   /** The number of the batch being recorded. Everything marked with a lower number is submitted. */
   get batch(): number {
     return this.#batch;
+  }
+
+  /** The operations with commands that are recorded and not submitted; those that are held back excepted. */
+  get operations(): readonly string[] {
+    return [...this.#operations];
   }
 
   /** Has the parameters of pipelines that take them from a uniform block; see `ParameterRing`. */
@@ -256,6 +264,7 @@ export class CommandQueue {
     z: number,
   ): void {
     if (this.#observer !== undefined) this.#endPass();
+    this.#note(operation);
     const pass = this.#pass ?? this.#beginPass(operation, program);
     if (this.#pipeline !== pipeline) {
       pass.setPipeline(pipeline!);
@@ -275,14 +284,26 @@ export class CommandQueue {
     else pass.dispatchWorkgroups(x, y, z);
   }
 
-  /** For commands outside compute passes. */
-  encoder(): GPUCommandEncoder {
+  /** For commands of this operation outside compute passes. */
+  encoder(operation: string): GPUCommandEncoder {
     this.#endPass();
+    this.#note(operation);
+    return this.#openEncoder();
+  }
+
+  #openEncoder(): GPUCommandEncoder {
     if (this.#encoder === undefined) {
       this.#encoder = this.#device.createCommandEncoder();
       this.#scheduleFlush();
     }
     return this.#encoder;
+  }
+
+  /** Commands of this operation follow. */
+  #note(operation: string): void {
+    if (this.#operation === operation) return;
+    this.#operation = operation;
+    this.#operations.add(operation);
   }
 
   /**
@@ -301,13 +322,14 @@ export class CommandQueue {
     if (encoder === undefined) return;
     this.#endPass();
     this.#observer?.beforeSubmit(encoder);
+    const { operations } = this;
     const calls = (): void => {
       this.#ring.upload();
       this.#reset();
       this.#device.queue.submit([encoder.finish()]);
     };
     if (this.#options.together === undefined) calls();
-    else this.#options.together(calls);
+    else this.#options.together(calls, operations);
     if (this.#hold === undefined) this.#batch++;
     this.#policy.submitted(this.#now());
     this.#observer?.afterSubmit();
@@ -316,6 +338,11 @@ export class CommandQueue {
   /** A caller has waited for the work that `flush` gave this number: so the queue learns how fast the device is. */
   finished(name: number): void {
     this.#policy.finished(name, this.#now());
+  }
+
+  /** The device reported a fault: what was written for batches before may be missing. */
+  distrustParameters(): void {
+    this.#ring.distrust();
   }
 
   /** Drops the recorded commands and the buffer. The queue must not be used afterwards. */
@@ -327,7 +354,7 @@ export class CommandQueue {
   }
 
   #beginPass(operation: string, program: Program): GPUComputePassEncoder {
-    const encoder = this.encoder();
+    const encoder = this.#openEncoder();
     const timestampWrites = this.#observer?.timestampWrites(operation, program);
     this.#pass =
       timestampWrites === undefined
@@ -372,6 +399,8 @@ export class CommandQueue {
 
   #reset(): void {
     this.#encoder = undefined;
+    this.#operations.clear();
+    this.#operation = "";
     this.#ring.clear();
   }
 

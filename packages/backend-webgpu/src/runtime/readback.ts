@@ -1,4 +1,5 @@
 import { BackendError, toBackendError } from "@backplane/core";
+import { faultOf } from "./guard.js";
 import { type DeviceMemory, type MemoryPool, type PendingRead, roundedCapacity } from "./memory.js";
 import type { CommandQueue } from "./queue.js";
 import type { Recorder } from "./recorder.js";
@@ -160,7 +161,8 @@ export class Readback {
     recorder.touch(source);
     // If the batch is refused, so is the copy, and the staging buffer keeps its old contents.
     device.pushErrorScope("validation");
-    queue.encoder().copyBufferToBuffer(source.buffer, start, staging, 0, length);
+    queue.encoder("copyDtoH").copyBufferToBuffer(source.buffer, start, staging, 0, length);
+    const { operations } = queue;
     const submitted = queue.flush();
     // If the device is lost there is nothing to pop, and the map fails.
     const refused = device.popErrorScope().catch(() => null);
@@ -168,10 +170,7 @@ export class Readback {
     queue.finished(submitted);
     const error = await refused;
     if (error !== null) {
-      const fault = new BackendError("DEVICE_ERROR", `copyDtoH: the device reported: ${error.message}`, {
-        operation: "copyDtoH",
-        cause: error,
-      });
+      const fault = faultOf(error, operations);
       onFault(fault);
       throw fault;
     }
@@ -290,9 +289,11 @@ class LongRead implements PendingRead {
     const start = first - (first % 16);
     const byteLength = Math.ceil((this.#byteOffset + this.#length - start) / 16) * 16;
     const snapshot = pool.acquire(byteLength, false);
-    recorder.copy(
-      { memory: snapshot, byteOffset: 0, byteLength },
-      { memory: this.#source, byteOffset: start, byteLength },
+    recorder.run("copyDtoH", (context) =>
+      context.copy(
+        { memory: snapshot, byteOffset: 0, byteLength },
+        { memory: this.#source, byteOffset: start, byteLength },
+      ),
     );
     pool.letGo(this.#source, this);
     this.#source = snapshot;

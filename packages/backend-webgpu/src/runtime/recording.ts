@@ -31,7 +31,7 @@ export class CommandRecording {
   readonly #parts: Part[] = [];
   #target: Part = emptyPart();
   /** All parts together; undefined after a change. */
-  #whole: (Part & { readonly operations: ReadonlySet<string> }) | undefined;
+  #whole: Part | undefined;
 
   /** `clearer` clears memory that is to read as zeros, once and not at each run. */
   constructor(features: DeviceFeatures, { queue, pool, pipelines }: RecordingSession, clearer: Recorder) {
@@ -68,11 +68,6 @@ export class CommandRecording {
     this.recorder = new CapturingRecorder(features, capturing, clearer);
   }
 
-  /** The names of the operations that the recording has commands of. */
-  get operations(): ReadonlySet<string> {
-    return this.#joined().operations;
-  }
-
   /** Part `place` becomes what the recorder is asked for during `enqueue`. */
   plan(place: number, enqueue: () => void): void {
     this.#target = emptyPart();
@@ -95,14 +90,11 @@ export class CommandRecording {
     this.#scratch.releaseAll();
   }
 
-  #joined(): Part & { readonly operations: ReadonlySet<string> } {
+  #joined(): Part {
     this.#whole ??= {
       dispatches: this.#parts.flatMap(({ dispatches }) => dispatches),
       memories: new Set(this.#parts.flatMap(({ memories }) => [...memories])),
       written: new Set(this.#parts.flatMap(({ written }) => [...written])),
-      operations: new Set(
-        this.#parts.flatMap(({ dispatches }) => dispatches.map(({ operation }) => operation)),
-      ),
     };
     return this.#whole;
   }

@@ -103,8 +103,10 @@ export class StagedUploads {
       new Uint8Array(buffer.getMappedRange(0, piece.byteLength)).set(piece);
       buffer.unmap();
       enter();
-      recorder.touch(destination);
-      queue.encoder().copyBufferToBuffer(buffer, 0, destination.buffer, byteOffset, piece.byteLength);
+      recorder.run("copyHtoD", () => recorder.touch(destination));
+      queue
+        .encoder("copyHtoD")
+        .copyBufferToBuffer(buffer, 0, destination.buffer, byteOffset, piece.byteLength);
       queue.flush();
     } catch (error) {
       this.#destroy(staging);

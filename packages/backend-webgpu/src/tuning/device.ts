@@ -86,7 +86,7 @@ export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
   };
   const record = <Result>(enqueue: (context: OperationContext) => Result, flops = 0): Result => {
     assertOpen();
-    guard.enterCommands("tune");
+    guard.enter("tune");
     return recorder.run("tune", enqueue, flops);
   };
   let chosen = opened.features;
