@@ -192,10 +192,11 @@ describe("webgpu variants of gemm", () => {
       const variant = gemmVariants.find((row) => row.name.startsWith(name));
       return variant?.kind === "matrices" ? variant.tile : assert.fail(name);
     });
+    let mayBeCut = false;
     const turned = (tile: MatrixTile, m: number, n: number, k: number, more: Partial<AlignedShape> = {}) =>
       turnedOperand(
         { ...product(m, n, k), dtype: "f16", vectorC: true, eightsA: true, eightsB: true, ...more },
-        tile,
+        ...([tile, 2 ** 26, mayBeCut] as const),
       );
     assert.equal(turned(wide!, 4096, 4096, 4096), undefined);
     assert.equal(turned(wide!, 4096, 4096, 4096, { transB: true }), "b");
@@ -207,7 +208,11 @@ describe("webgpu variants of gemm", () => {
     assert.equal(turned(tall!, 65_536, 1024, 4096), undefined);
     assert.equal(turned(wide!, 65_536, 1024, 4096, { transB: true }), "b");
     assert.equal(turned(tall!, 4096, 4096, 256), undefined, "little to compute");
-    assert.equal(turned(tall!, 65_544, 4096, 4096), undefined, "too large a copy");
+    assert.equal(turned(tall!, 16_384, 4096, 4096), undefined, "too large a copy");
+    mayBeCut = true;
+    assert.equal(turned(tall!, 16_384, 4096, 4096), "a", "in pieces");
+    assert.equal(turned(tall!, 4096, 4096, 2 ** 17), "a", "one tile at a time");
+    assert.equal(turned(tall!, 4096, 4096, 2 ** 17 + 8), undefined, "less than a tile");
     assert.equal(turned(tall!, 300, 300, 300, { eightsA: false }), "a");
     assert.equal(turned(tall!, 300, 300, 300, { eightsB: false }), undefined);
     assert.equal(turned(wide!, 300, 300, 300, { transB: true, eightsB: false }), "b");

@@ -1,6 +1,6 @@
 import type { GemmProblem } from "@backplane/core";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import type { DeviceMemory, KernelContext } from "../../runtime/index.js";
+import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { UNIT } from "../tiles/index.js";
 import { packProgram } from "./pack.wgsl.js";
 import type { AlignedShape } from "./shape.js";
@@ -11,7 +11,7 @@ type Problem = GemmProblem<DeviceMemory>;
 
 /**
  * An f16 operand with rows of whole, aligned units: itself if it has them, or a copy in scratch. If it `turns`, the
- * copy has rows and columns exchanged.
+ * copy has rows and columns exchanged. That lies in `room`, if given.
  */
 export function inUnits(
   context: KernelContext,
@@ -19,9 +19,10 @@ export function inUnits(
   { eightsA, eightsB }: AlignedShape,
   name: "a" | "b",
   turns: boolean,
+  room?: BufferRegion,
 ): StoredOperand {
   const stored = storedOperand(problem, name);
-  if (turns) return turned(context, stored, problem.batch);
+  if (turns) return turned(context, stored, problem.batch, room);
   if (name === "a" ? eightsA : eightsB) return stored;
   const { region, rows, columns, ld, step } = stored;
   const batch = step === 0 ? 1 : problem.batch;
@@ -42,10 +43,11 @@ function turned(
   context: KernelContext,
   { region, rows, columns, ld, step }: StoredOperand,
   batch: number,
+  room: BufferRegion | undefined,
 ): StoredOperand {
   const matrices = step === 0 ? 1 : batch;
   const units = Math.ceil(rows / UNIT);
-  const packed = context.scratch(16 * matrices * columns * units);
+  const packed = room ?? context.scratch(16 * matrices * columns * units);
   context.dispatch(
     turnProgram,
     { source: region, packed },

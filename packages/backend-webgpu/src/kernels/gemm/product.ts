@@ -4,6 +4,7 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import { type KeptChoice, programFor } from "./kept.js";
+import { mostTurned, turnedPieces } from "./pieces.js";
 import type { ResultForm } from "./results.wgsl.js";
 import { rowProgram } from "./row.wgsl.js";
 import type { AlignedShape } from "./shape.js";
@@ -79,7 +80,6 @@ export function withResults(
   return regions;
 }
 
-// Here and below parameters are written out, as spreading objects takes longer than all the rest of a call.
 function blocked(
   context: KernelContext,
   shaped: ShapedProblem,
@@ -89,13 +89,43 @@ function blocked(
   form: ResultForm,
 ): void {
   const { problem, shape } = shaped;
+  const { tile, kind } = variant;
+  // Pieces of a product write parts of C, and nothing else is copied.
+  const mayBeCut = form.target === "matrix" && shape.eightsA && shape.eightsB;
+  const most = mostTurned(context.features);
+  const turned = kind === "matrices" ? turnedOperand(shape, tile, most, mayBeCut) : undefined;
+  if (turned === undefined || !mayBeCut) {
+    enqueueBlocked(context, shaped, variant, partDepth, results, form, turned);
+    return;
+  }
+  let room: BufferRegion | undefined;
+  for (const piece of turnedPieces(problem, turned, Math.max(tile.rows, tile.columns), most)) {
+    const part = { ...shaped, problem: piece };
+    room = enqueueBlocked(context, part, variant, piece.k, piece.c, form, turned, room);
+  }
+}
+
+/** Returns the copy of the operand that is `turned`, if any. That lies in `room`, if given. */
+// Here and below parameters are written out, as spreading objects takes longer than all the rest of a call.
+function enqueueBlocked(
+  context: KernelContext,
+  shaped: ShapedProblem,
+  variant: BlockedVariant,
+  partDepth: number,
+  results: BufferRegion,
+  form: ResultForm,
+  turned?: "a" | "b",
+  room?: BufferRegion,
+): BufferRegion | undefined {
+  const { problem, shape } = shaped;
   const { m, n, k, batch, a, b } = problem;
   const isPart = partDepth < k;
   const { tile, kind } = variant;
-  const turned = kind === "matrices" ? turnedOperand(shape, tile) : undefined;
   const copies = turned !== undefined || (kind === "matrices" && !shape.wholeEights);
-  const left = copies ? matrixUnits.get().inUnits(context, problem, shape, "a", turned === "a") : undefined;
-  const right = copies ? matrixUnits.get().inUnits(context, problem, shape, "b", turned === "b") : undefined;
+  const copy = (name: "a" | "b") =>
+    copies ? matrixUnits.get().inUnits(context, problem, shape, name, turned === name, room) : undefined;
+  const left = copy("a");
+  const right = copy("b");
   const make = (): Program => blockedProgram(shaped, variant, form, turned);
   context.dispatch(
     // The text for matrix units depends on beta, too.
@@ -118,6 +148,7 @@ function blocked(
     },
     Math.ceil(k / partDepth) * batch * Math.ceil(m / tile.rows) * Math.ceil(n / tile.columns),
   );
+  return turned === "a" ? left?.region : right?.region;
 }
 
 /** The form is written out: entries that it lacks must be absent (see `memoized`). */

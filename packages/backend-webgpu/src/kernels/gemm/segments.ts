@@ -168,7 +168,7 @@ function strideAlong(problem: Problem, name: Name, axis: Axis): number {
 }
 
 /** Returns the part of the problem at [first, end) of an axis. */
-function partOf(problem: Problem, stored: Stored, axis: Axis, first: number, end: number): Problem {
+export function partOf(problem: Problem, stored: Stored, axis: Axis, first: number, end: number): Problem {
   const part = { ...problem, [axis]: end - first };
   const region = (name: Name): BufferRegion => {
     if (problem.k === 0 && name !== "c") return problem[name];

@@ -14,9 +14,6 @@ const MULTIPLICATIONS = 176e6;
 const TURNED = 630e3;
 const TURNING = 3;
 
-/** Most bytes of a copy that is made for speed alone. */
-const MOST_TURNED = 2 ** 29;
-
 /** The operand of which a tile reads more; undefined if it reads as much of both. */
 function longerOperand({ rows, columns }: MatrixTile): "a" | "b" | undefined {
   if (rows === columns) return undefined;
@@ -38,13 +35,26 @@ function turningTime(shape: GemmShape, name: "a" | "b"): number {
   return TURNING + elementsOf(shape, name) / TURNED;
 }
 
-/** Returns the operand that is turned for a tile: the slow one if it is copied anyway, or if a copy pays. */
-export function turnedOperand(shape: AlignedShape, tile: MatrixTile): "a" | "b" | undefined {
+/** Whether there is room for as much of the longer operand as one tile reads. */
+function hasRoomForTile({ k }: GemmShape, { rows, columns }: MatrixTile, most: number): boolean {
+  return 2 * k * Math.max(rows, columns) <= most;
+}
+
+/**
+ * Returns the operand that is turned for a tile: the slow one if it is copied anyway, or if a copy pays and takes no more
+ * than `most` bytes, or its pieces do if the product `mayBeCut`.
+ */
+export function turnedOperand(
+  shape: AlignedShape,
+  tile: MatrixTile,
+  most: number,
+  mayBeCut: boolean,
+): "a" | "b" | undefined {
   const slow = slowOperand(shape, tile);
   if (slow === undefined || !(slow === "a" ? shape.eightsA : shape.eightsB)) return slow;
   const { m, n, k, batch } = shape;
   const saved = ((ALONG_K - 1) * batch * m * n * k) / MULTIPLICATIONS;
-  const hasRoom = 2 * elementsOf(shape, slow) <= MOST_TURNED;
+  const hasRoom = 2 * elementsOf(shape, slow) <= most || (mayBeCut && hasRoomForTile(shape, tile, most));
   return hasRoom && saved > turningTime(shape, slow) ? slow : undefined;
 }
 
