@@ -66,6 +66,13 @@ export class Checks {
     return (value as number) + 0;
   }
 
+  /** Checks extents that follow from other arguments, if they are given. */
+  derivedExtents(argument: string, given: readonly number[] | undefined, derived: readonly number[]): void {
+    if (given === undefined) return;
+    if (given.length !== derived.length || given.some((extent, i) => extent !== derived[i]))
+      this.fail(argument, `is [${given.join(", ")}]; allowed: [${derived.join(", ")}]`);
+  }
+
   object(argument: string, value: unknown): void {
     if (typeof value !== "object" || value === null || Array.isArray(value))
       this.fail(argument, `is ${describe(value)}; allowed: an object`);

@@ -4,6 +4,9 @@ import type { WindowsArguments } from "./pool2d/windows.js";
 
 /* The shapes of images that windows make, or are made from. The operations check their arguments; here nothing is checked. */
 
+/** Padded images have fewer rows and columns, so that kernels may add coordinates in signed 32-bit integers. */
+export const PADDED_EXTENTS: number = 2 ** 30;
+
 /** One axis of images, and the windows along it, in elements. */
 export interface WindowsAlong {
   readonly size: number;

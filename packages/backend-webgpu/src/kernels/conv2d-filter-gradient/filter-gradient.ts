@@ -10,13 +10,13 @@ import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/in
 import { copy } from "../copy/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
-import { windowExtents } from "../images/index.js";
+import { PADDED_SIDE, windowExtents } from "../images/index.js";
 import { PARTIAL_SUM_BYTES } from "../segments/index.js";
 import { tileThreads } from "../tiles/index.js";
 import { combineProgram } from "./combine.wgsl.js";
 import { DIRECT_LANES, directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
-import { PADDED_TILE, paddedProgram } from "./padded.wgsl.js";
+import { paddedProgram } from "./padded.wgsl.js";
 import { isWorthCopying, pixelsOfPart, selectFilterGradient, stripsOfPart } from "./select.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { type FilterGradientShape, type FilterGradientVariant, tileCount } from "./variants.js";
@@ -168,7 +168,7 @@ function channelsLast(context: KernelContext, problem: Problem) {
   const { dtype, batch, inChannels, input, top, left } = problem;
   const { height, width } = windowExtents(problem);
   const padded = context.scratch(dtypeBytes[dtype] * batch * height * width * inChannels);
-  const tiles = Math.ceil((height * width) / PADDED_TILE) * Math.ceil(inChannels / PADDED_TILE);
+  const tiles = Math.ceil((height * width) / PADDED_SIDE) * Math.ceil(inChannels / PADDED_SIDE);
   context.dispatch(
     paddedProgram(dtype),
     { input, output: padded },

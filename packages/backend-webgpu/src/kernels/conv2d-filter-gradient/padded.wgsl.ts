@@ -11,14 +11,11 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { PADDED_SIDE, paddedTile, perChannel, pixelOfCopy, valuesToTile } from "../images/index.js";
 import { operandText } from "../tiles/index.js";
 
-/** Pixels, and channels, of a tile. */
-export const PADDED_TILE = 64;
-
-/** Channels that a workgroup reads at a time, a pixel of each for an invocation, and pixels that it writes at a time. */
-const READ = WORKGROUP_SIZE / PADDED_TILE;
-const QUADS = PADDED_TILE / 4;
+/** Quads of channels of a tile, and pixels that a workgroup writes at a time. */
+const QUADS = PADDED_SIDE / 4;
 const WRITTEN = WORKGROUP_SIZE / QUADS;
 
 type Parameter =
@@ -56,9 +53,7 @@ export const paddedProgram: (dtype: FloatType) => Program<"input" | "output", Pa
 ${workgroupIndex}
 ${functions}
 ${source.functions}
-const SIDE = ${PADDED_TILE}u;
-const PITCH = SIDE + 1u; // spreads the banks
-var<workgroup> tile: array<f32, SIDE * PITCH>; // channels x pixels
+${paddedTile}
 
 // One workgroup moves SIDE pixels of SIDE channels.
 @compute @workgroup_size(${WORKGROUP_SIZE})
@@ -72,25 +67,18 @@ fn main(${linearBuiltins}) {
   let first_channel = group % across * SIDE;
   let first_pixel = group / across % down * SIDE;
   {
-    let pixel = first_pixel + lane % SIDE;
-    let channel = lane / SIDE;
-    // Rows and columns wrap round below zero.
-    let y = pixel / parameters.padded_width - parameters.top;
-    let x = pixel % parameters.padded_width - parameters.left;
-    let exists = y < parameters.height && x < parameters.width;
-    let plane = parameters.height * parameters.width;
-    let start = parameters.input_offset + (image * parameters.channels + first_channel) * plane + y * parameters.width + x;
-${lines(PADDED_TILE / READ, (i) => `    var value_${i} = 0.0;`)}
+${pixelOfCopy("padded_width")}
+${perChannel((i) => `    var value_${i} = 0.0;`)}
     if (exists) {
-${lines(PADDED_TILE / READ, (i) => `      value_${i} = input_load1(start + min(channel + ${i * READ}u, parameters.channels - 1u - first_channel) * plane);`)}
+${perChannel((i, channel) => `      value_${i} = input_load1(start + min(${channel}, parameters.channels - 1u - first_channel) * plane);`)}
     }
-${lines(PADDED_TILE / READ, (i) => `    tile[(channel + ${i * READ}u) * PITCH + lane % SIDE] = value_${i};`)}
+${valuesToTile}
   }
   workgroupBarrier();
   let quad = lane % ${QUADS}u;
   if (first_channel + quad * 4u >= parameters.channels) { return; }
 ${lines(
-  PADDED_TILE / WRITTEN,
+  PADDED_SIDE / WRITTEN,
   (i) => wgsl`  {
     let own = lane / ${QUADS}u + ${i * WRITTEN}u;
     let pixel = first_pixel + own;

@@ -3,7 +3,7 @@ import type { DeviceFeatures } from "../../device/index.js";
 import { convFields } from "../conv2d/index.js";
 import { count, flag, floatType, type ShapeFields } from "../fields.js";
 import { isNarrow } from "../machine.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
+import { hasRoomForTile, type ProductTile, productTiles, tileName } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { DIRECT_LANES } from "./direct.wgsl.js";
 import { type StripTile, stripName } from "./strip.wgsl.js";
@@ -39,13 +39,6 @@ export function tileCount({ groups, groupOutputs, taps }: FilterGradientShape, t
   return groups * Math.ceil(groupOutputs / tile.rows) * Math.ceil(taps / tile.columns);
 }
 
-function runs({ limits }: DeviceFeatures, tile: ProductTile): boolean {
-  return (
-    limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
-    limits.maxComputeWorkgroupStorageSize >= tileBytes(tile)
-  );
-}
-
 const { huge, large, medium, small } = productTiles;
 
 /**
@@ -65,7 +58,7 @@ function isQuickest(tile: ProductTile, shape: FilterGradientShape, features: Dev
   let [best, least] = [small, Number.POSITIVE_INFINITY];
   for (const [candidate, pace] of paces(shape.pointwise)) {
     const cost = (tileCount(shape, candidate) * candidate.rows * candidate.columns) / pace;
-    if (cost < least && runs(features, candidate)) [best, least] = [candidate, cost];
+    if (cost < least && hasRoomForTile(features, candidate)) [best, least] = [candidate, cost];
   }
   return tile === best;
 }
@@ -75,7 +68,7 @@ function implicit(tile: ProductTile): FilterGradientVariant {
     kind: "implicit",
     name: `implicit_${tileName(tile)}`,
     tile,
-    requires: (features) => runs(features, tile),
+    requires: (features) => hasRoomForTile(features, tile),
     fits: () => true,
     prefers: (shape, features) => isQuickest(tile, shape, features),
   };

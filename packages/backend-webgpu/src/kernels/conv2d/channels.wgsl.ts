@@ -47,23 +47,17 @@ export interface ChannelsForm extends Epilogue {
 /** All operands begin at whole quads, and channels are quads. */
 export const channelsProgram: (tile: ChannelsTile, form: ChannelsForm) => Program = memoized(
   (tile: ChannelsTile, form: ChannelsForm): Program => {
-    const { dtype, down, across, bias } = form;
+    const { dtype, down, across } = form;
     const { quad, unpacked } = floatLayouts[dtype];
-    const axisName = ({ taps, stride, dilation }: ChannelsAxis) => `${taps}s${stride}d${dilation}`;
-    const ends: Record<string, Storage> = bias === true ? { bias: input(quad) } : {};
     const perRow = (line: (row: number) => string) => lines(tile.rows, line);
     return program({
-      name: `conv2d_channels_${channelsName(tile)}_${axisName(down)}x${axisName(across)}_${dtype}${epilogueName(form)}`,
+      name: `conv2d_channels_${channelsName(tile)}_${windowName(form)}_${dtype}${epilogueName(form)}`,
       bindings: {
         input: input(quad), // images x height x width x channels
         filter_: input(quad), // channels x 1 x kernel height x kernel width
-        ...ends, // channels
-        output: output(quad), // images x out_height x out_width x channels
+        ...quadEnds(form),
       },
-      parameters: {
-        ...{ images: "u32", height: "u32", width: "u32", quads: "u32" },
-        ...{ out_height: "u32", out_width: "u32", top: "u32", left: "u32" },
-      },
+      parameters: quadParameters,
       body: wgsl`${quadResults(form)}
 const LANES = ${tile.lanes}u;
 const ROWS = ${tile.rows}u;
@@ -84,10 +78,7 @@ fn filter_quad(at: u32) -> vec4f {
 // Neighbouring invocations have neighbouring channels. \`quads\` counts those of a pixel.
 @compute @workgroup_size(LANES)
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * LANES + lane;
-  let strip = index / parameters.quads;
-  let quad = index - strip * parameters.quads;
-  let strips = (parameters.out_width + COLUMNS - 1u) / COLUMNS;
+${stripOfQuad}
   let row_blocks = (parameters.out_height + ROWS - 1u) / ROWS;
   let block = strip / strips;
   let first_x = (strip - block * strips) * COLUMNS;
@@ -117,6 +108,39 @@ ${lines(
     });
   },
 );
+
+/** Such as `3s1d1x3s2d1`: down and across. */
+export function windowName({ down, across }: ChannelsForm): string {
+  const axisName = ({ taps, stride, dilation }: ChannelsAxis) => `${taps}s${stride}d${dilation}`;
+  return `${axisName(down)}x${axisName(across)}`;
+}
+
+/** The bindings of what `quadResults` needs: the bias, if there is one, and the output. */
+export function quadEnds({ dtype, bias }: ChannelsForm): Record<string, Storage> {
+  const { quad } = floatLayouts[dtype];
+  return {
+    ...(bias === true ? { bias: input(quad) } : {}), // channels
+    output: output(quad), // images x out_height x out_width x channels
+  };
+}
+
+/** `quads` counts the quads of channels of a pixel of the output. */
+export const quadParameters = {
+  images: "u32",
+  height: "u32",
+  width: "u32",
+  quads: "u32",
+  out_height: "u32",
+  out_width: "u32",
+  top: "u32",
+  left: "u32",
+} as const;
+
+/** The `quad` of an invocation and its `strip` of COLUMNS pixels, of which a row of the output has `strips`. */
+export const stripOfQuad: string = wgsl`  let index = workgroup_index(workgroup, workgroups) * LANES + lane;
+  let strip = index / parameters.quads;
+  let quad = index - strip * parameters.quads;
+  let strips = (parameters.out_width + COLUMNS - 1u) / COLUMNS;`;
 
 /** Functions that give the bias of four channels, and store their results at a pixel. Needs the parameter `quads`. */
 export function quadResults({ dtype, bias, activation }: ChannelsForm): string {

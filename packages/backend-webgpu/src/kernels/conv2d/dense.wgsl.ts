@@ -1,18 +1,15 @@
-import {
-  floatLayouts,
-  input,
-  linearBuiltins,
-  lines,
-  memoized,
-  output,
-  type Program,
-  program,
-  type Storage,
-  wgsl,
-} from "../../program/index.js";
+import { linearBuiltins, lines, memoized, type Program, program, wgsl } from "../../program/index.js";
 import { epilogueName } from "../epilogue.wgsl.js";
 import { operandText } from "../tiles/index.js";
-import { type ChannelsForm, meetingsOf, quadResults } from "./channels.wgsl.js";
+import {
+  type ChannelsForm,
+  meetingsOf,
+  quadEnds,
+  quadParameters,
+  quadResults,
+  stripOfQuad,
+  windowName,
+} from "./channels.wgsl.js";
 
 /**
  * For images of few channels, which are last, and filters that see all of them: a workgroup of `lanes` invocations, each with
@@ -31,24 +28,18 @@ export interface DenseForm extends ChannelsForm {
 /** Bias and output begin at whole quads, and output channels are quads. */
 export const denseProgram: (tile: DenseTile, form: DenseForm) => Program = memoized(
   (tile: DenseTile, form: DenseForm): Program => {
-    const { dtype, down, across, inputs, bias } = form;
-    const { quad } = floatLayouts[dtype];
+    const { dtype, down, across, inputs } = form;
     const source = operandText("input", dtype, false);
     const filter = operandText("filter_", dtype, false);
-    const ends: Record<string, Storage> = bias === true ? { bias: input(quad) } : {};
     const perColumn = (line: (column: number) => string) => lines(tile.columns, line);
     return program({
-      name: `conv2d_dense_${tile.columns}_${down.taps}s${down.stride}d${down.dilation}x${across.taps}s${across.stride}d${across.dilation}_${inputs}_${dtype}${epilogueName(form)}`,
+      name: `conv2d_dense_${tile.columns}_${windowName(form)}_${inputs}_${dtype}${epilogueName(form)}`,
       bindings: {
         input: source.storage, // images x height x width x inputs
         filter_: filter.storage, // channels x inputs x kernel height x kernel width
-        ...ends, // channels
-        output: output(quad), // images x out_height x out_width x channels
+        ...quadEnds(form),
       },
-      parameters: {
-        ...{ images: "u32", height: "u32", width: "u32", quads: "u32" },
-        ...{ out_height: "u32", out_width: "u32", top: "u32", left: "u32" },
-      },
+      parameters: quadParameters,
       body: wgsl`${quadResults(form)}
 ${source.functions}
 ${filter.functions}
@@ -75,10 +66,7 @@ fn weights(at: u32) -> vec4f {
 // Neighbouring invocations have neighbouring channels. \`quads\` counts those of a pixel.
 @compute @workgroup_size(LANES)
 fn main(${linearBuiltins}) {
-  let index = workgroup_index(workgroup, workgroups) * LANES + lane;
-  let strip = index / parameters.quads;
-  let quad = index - strip * parameters.quads;
-  let strips = (parameters.out_width + COLUMNS - 1u) / COLUMNS;
+${stripOfQuad}
   let line = strip / strips;
   let first_x = (strip - line * strips) * COLUMNS;
   let image = line / parameters.out_height;

@@ -2,7 +2,7 @@ import { type ConvolutionTile, convolutionTransforms, type FloatType } from "@ba
 import { count, flag, floatType, isCount, oneOf, type ShapeFields } from "../fields.js";
 import { canSplit, type MatrixTile, matrixTileName, splitTile } from "../gemm/index.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
-import { type ProductTile, productTiles, tileBytes, tileName, tileThreads } from "../tiles/index.js";
+import { hasRoomForTile, type ProductTile, productTiles, tileName, tileThreads } from "../tiles/index.js";
 import type { Variant } from "../variant.js";
 import { type ChannelsTile, COLUMNS, channelsName } from "./channels.wgsl.js";
 import type { DenseTile } from "./dense.wgsl.js";
@@ -115,9 +115,7 @@ function implicit(tile: ProductTile, prefers: ConvVariant["prefers"]): ConvVaria
     kind: "implicit",
     name: `implicit_${tileName(tile)}`,
     tile,
-    requires: ({ limits }) =>
-      limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
-      limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
+    requires: (features) => hasRoomForTile(features, tile),
     fits: ({ taps, channelsLast }) => taps > 0 && channelsLast === undefined,
     prefers,
   };

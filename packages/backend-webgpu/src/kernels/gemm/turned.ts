@@ -36,7 +36,7 @@ function turningTime(shape: GemmShape, name: "a" | "b"): number {
 }
 
 /** Whether there is room for as much of the longer operand as one tile reads. */
-function hasRoomForTile({ k }: GemmShape, { rows, columns }: MatrixTile, most: number): boolean {
+function hasRoomForSide({ k }: GemmShape, { rows, columns }: MatrixTile, most: number): boolean {
   return 2 * k * Math.max(rows, columns) <= most;
 }
 
@@ -54,7 +54,7 @@ export function turnedOperand(
   if (slow === undefined || !(slow === "a" ? shape.eightsA : shape.eightsB)) return slow;
   const { m, n, k, batch } = shape;
   const saved = ((ALONG_K - 1) * batch * m * n * k) / MULTIPLICATIONS;
-  const hasRoom = 2 * elementsOf(shape, slow) <= most || (mayBeCut && hasRoomForTile(shape, tile, most));
+  const hasRoom = 2 * elementsOf(shape, slow) <= most || (mayBeCut && hasRoomForSide(shape, tile, most));
   return hasRoom && saved > turningTime(shape, slow) ? slow : undefined;
 }
 

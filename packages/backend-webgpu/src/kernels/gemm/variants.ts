@@ -2,6 +2,7 @@ import { dtypeBytes, type FloatType } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { BUSY_WORKGROUPS, isNarrow, MULTIPROCESSORS } from "../machine.js";
 import {
+  hasRoomForTile,
   type ProductTile,
   productTiles,
   SIDE,
@@ -93,15 +94,12 @@ function tiled(
   prefers: TiledVariant["prefers"],
   busy: number = BUSY_WORKGROUPS,
 ): TiledVariant {
-  const { total } = tileThreads(tile);
   return {
     kind: "tiled",
     name: `tiled_${tileName(tile)}`,
     tile,
     busy,
-    requires: ({ limits }) =>
-      limits.maxComputeInvocationsPerWorkgroup >= total &&
-      limits.maxComputeWorkgroupStorageSize >= tileBytes(tile),
+    requires: (features) => hasRoomForTile(features, tile),
     fits: () => true,
     prefers,
   };

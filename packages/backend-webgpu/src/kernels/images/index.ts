@@ -9,6 +9,7 @@ export {
   resultsOf,
 } from "./gradient-parts.js";
 export { type GradientTile, gradientParameters, gradientWriter, isShared } from "./gradients.wgsl.js";
+export { PADDED_SIDE, paddedTile, perChannel, pixelOfCopy, valuesToTile } from "./padded.wgsl.js";
 export {
   axesOf,
   countedPlaces,

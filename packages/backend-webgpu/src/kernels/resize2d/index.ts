@@ -16,24 +16,27 @@ const strips = memoized(stripsProgram);
 function run(context: KernelContext, problem: Problem): void {
   const { planes, height, width, outHeight, outWidth, y, x, input, output } = problem;
   const plan = planResize2d(problem);
+  const axes = {
+    factor_y: y.factor,
+    shift_y: y.shift,
+    divisor_y: y.divisor,
+    last_y: height - 1,
+    unit_y: 1 / y.divisor,
+    factor_x: x.factor,
+    shift_x: x.shift,
+    divisor_x: x.divisor,
+    last_x: width - 1,
+    unit_x: 1 / x.divisor,
+    out_height: outHeight,
+    out_width: outWidth,
+  };
   if (plan.form === "strips")
     context.dispatch(
       strips(plan.tile),
       { source: input, output },
       {
-        factor_y: y.factor,
-        shift_y: y.shift,
-        divisor_y: y.divisor,
-        last_y: height - 1,
-        unit_y: 1 / y.divisor,
-        factor_x: x.factor,
-        shift_x: x.shift,
-        divisor_x: x.divisor,
-        last_x: width - 1,
-        unit_x: 1 / x.divisor,
+        ...axes,
         planes,
-        out_height: outHeight,
-        out_width: outWidth,
         shift: plan.shift,
       },
       plan.workgroups,
@@ -43,22 +46,11 @@ function run(context: KernelContext, problem: Problem): void {
       each(plan.tile),
       { source: input, output },
       {
-        factor_y: y.factor,
-        shift_y: y.shift,
-        divisor_y: y.divisor,
-        last_y: height - 1,
-        unit_y: 1 / y.divisor,
-        factor_x: x.factor,
-        shift_x: x.shift,
-        divisor_x: x.divisor,
-        last_x: width - 1,
-        unit_x: 1 / x.divisor,
+        ...axes,
         n: plan.n,
         inner: plan.inner,
         height,
         width,
-        out_height: outHeight,
-        out_width: outWidth,
       },
       plan.workgroups,
     );

@@ -17,6 +17,7 @@ export {
 } from "./product.wgsl.js";
 export { matrixStage } from "./stage.wgsl.js";
 export {
+  hasRoomForTile,
   type ProductTile,
   productTiles,
   stagedBytes,

@@ -1,3 +1,5 @@
+import type { DeviceFeatures } from "../../device/index.js";
+
 /**
  * One register-blocked matrix product: a workgroup computes `rows` x `columns` of the result, each of
  * its invocations `threadRows` x `threadColumns` of them, walking through k in steps of `depth` that
@@ -47,6 +49,14 @@ export function stagedBytes({ depth }: ProductTile, extent: number): number {
 /** The same of both. */
 export function tileBytes(tile: ProductTile): number {
   return (tile.buffers ?? 1) * (stagedBytes(tile, tile.rows) + stagedBytes(tile, tile.columns));
+}
+
+/** Whether a workgroup of the device can compute the tile. */
+export function hasRoomForTile({ limits }: DeviceFeatures, tile: ProductTile): boolean {
+  return (
+    limits.maxComputeInvocationsPerWorkgroup >= tileThreads(tile).total &&
+    limits.maxComputeWorkgroupStorageSize >= tileBytes(tile)
+  );
 }
 
 /** Such as `64x64x16_8x8`, and `256x128x2x8_16x8` with two staged tiles. */

@@ -205,13 +205,7 @@ function placesOf(
 ): Places {
   const shapes = operandShapes(checks, args, given);
   const broadcasted = broadcast(checks, shapes.a, shapes.b);
-  if (outputShape !== undefined) {
-    if (
-      outputShape.length !== broadcasted.length ||
-      outputShape.some((extent, i) => extent !== broadcasted[i])
-    )
-      checks.fail("outputShape", `is [${outputShape.join(", ")}]; allowed: [${broadcasted.join(", ")}]`);
-  }
+  checks.derivedExtents("outputShape", outputShape, broadcasted);
   const n = checks.product("outputShape", broadcasted);
   const countA = checks.product("shapeA", shapes.a);
   const countB = checks.product("shapeB", shapes.b);

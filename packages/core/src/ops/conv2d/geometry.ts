@@ -1,5 +1,5 @@
 import { type ImageLayout, layouts } from "../images.js";
-import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
+import { PADDED_EXTENTS, reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -70,8 +70,6 @@ export interface GeometryRead {
   readonly outputs: number;
 }
 
-const PADDED_EXTENTS = 2 ** 30;
-
 /** Reads and checks the arguments of `geometryTable`. */
 export function readGeometry(args: GeometryArguments, read: ReaderOf<typeof geometryTable>): GeometryRead {
   const inputShape = read.extents("inputShape", args.inputShape, 4);
@@ -122,8 +120,7 @@ export function readGeometry(args: GeometryArguments, read: ReaderOf<typeof geom
     ? [batch, outHeight, outWidth, outChannels]
     : [batch, outChannels, outHeight, outWidth];
   const given = read.optionalExtents("outputShape", args.outputShape, undefined, 4);
-  if (given?.some((extent, i) => extent !== outputShape[i]))
-    read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${outputShape.join(", ")}]`);
+  read.derivedExtents("outputShape", given, outputShape);
   const isEither = (channels: number, pixels: number) => channels <= 1 || pixels <= 1;
   return {
     inputs: read.product("inputShape", inputShape),

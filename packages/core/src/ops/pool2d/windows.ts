@@ -1,6 +1,6 @@
 import type { Checks } from "../checks.js";
 import { type ImageLayout, imagesOf, layouts } from "../images.js";
-import { reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
+import { PADDED_EXTENTS, reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { ReaderOf } from "../reader.js";
 import type { ArgumentsOf } from "../table.js";
 
@@ -67,7 +67,6 @@ export interface PoolWindows {
   readonly countPadding: boolean;
 }
 
-const PADDED_EXTENTS = 2 ** 30;
 /** Places are i32. */
 const MOST_PLACES = 2 ** 31;
 
@@ -116,8 +115,7 @@ export function windowsOf(
   const x = along("columns", images.width, 1);
   const outputShape = images.shape(y.windows, x.windows);
   const given = read.optionalExtents("outputShape", args.outputShape, undefined, 4);
-  if (given !== undefined && !isSame(given, outputShape))
-    read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${outputShape.join(", ")}]`);
+  read.derivedExtents("outputShape", given, outputShape);
   return {
     inputs: read.product("inputShape", inputShape),
     outputs: read.product("outputShape", outputShape),
@@ -139,11 +137,6 @@ export function windowsOf(
     dilationX: x.spread,
     countPadding: countPadding && top + left + bottom + right > 0,
   };
-}
-
-function isSame(a: readonly number[], b: readonly number[]): boolean {
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
-  return true;
 }
 
 /** Checks that each element of an image has a place in i32. */

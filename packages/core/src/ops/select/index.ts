@@ -62,11 +62,7 @@ export const select: Operation<SelectArguments, MapProblem<unknown>> = /* @__PUR
       ["shapeB", shapes.b],
     ]);
     const given = read.optionalExtents("outputShape", args.outputShape, undefined);
-    if (
-      given !== undefined &&
-      (given.length !== shape.length || given.some((extent, i) => extent !== shape[i]))
-    )
-      read.fail("outputShape", `is [${given.join(", ")}]; allowed: [${shape.join(", ")}]`);
+    read.derivedExtents("outputShape", given, shape);
     const n = read.product("outputShape", shape);
 
     const output = read.region(binder, "output", args.output, n, dtype);

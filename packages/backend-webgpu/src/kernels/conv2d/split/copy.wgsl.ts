@@ -19,7 +19,8 @@ import {
   UNROLL,
   WIDE,
 } from "../../gemm/split/index.js";
-import { CHUNK, COPIED } from "./tile.js";
+import { PADDED_SIDE, paddedTile, perChannel, pixelOfCopy, valuesToTile } from "../../images/index.js";
+import { CHUNK } from "./tile.js";
 
 /*
  * Splitting images into pairs of f16, as gemm/split/pass.wgsl.ts does with lines. A sum has numbers of one image
@@ -137,9 +138,8 @@ fn main(${linearBuiltins}) {
   }),
 );
 
-/** Channels that a workgroup reads at a time, and pixels that it writes at a time. */
-const READ = WORKGROUP_SIZE / COPIED;
-const EIGHTS = COPIED / UNIT;
+/** Units of channels of a tile, and pixels that a workgroup writes at a time. */
+const EIGHTS = PADDED_SIDE / UNIT;
 const WRITTEN = WORKGROUP_SIZE / EIGHTS;
 
 /**
@@ -162,9 +162,7 @@ export const splitCopyProgram: Program = program({
   body: wgsl`
 ${workgroupIndex}
 ${splitFunctions}
-const SIDE = ${COPIED}u;
-const PITCH = SIDE + 1u; // spreads the banks
-var<workgroup> tile: array<f32, SIDE * PITCH>; // channels x pixels
+${paddedTile}
 
 // One workgroup copies SIDE pixels of SIDE channels.
 @compute @workgroup_size(${WORKGROUP_SIZE})
@@ -181,24 +179,17 @@ fn main(${linearBuiltins}) {
   let first_channel = group % across * SIDE;
   let first_pixel = group / across % down * SIDE;
   {
-    let pixel = first_pixel + lane % SIDE;
-    let channel = lane / SIDE;
-    // Rows and columns wrap round below zero.
-    let y = pixel / parameters.copy_width - parameters.top;
-    let x = pixel % parameters.copy_width - parameters.left;
-    let exists = y < parameters.height && x < parameters.width;
-    let plane = parameters.height * parameters.width;
-    let start = parameters.input_offset + (image * parameters.channels + first_channel) * plane + y * parameters.width + x;
+${pixelOfCopy("copy_width")}
     let count = select(0u, parameters.channels - first_channel, exists && first_channel < parameters.channels);
-${lines(COPIED / READ, (i) => `    var value_${i} = 0.0;\n    if (channel + ${i * READ}u < count) { value_${i} = input[start + (channel + ${i * READ}u) * plane]; }`)}
-${lines(COPIED / READ, (i) => `    tile[(channel + ${i * READ}u) * PITCH + lane % SIDE] = value_${i};`)}
+${perChannel((i, channel) => `    var value_${i} = 0.0;\n    if (${channel} < count) { value_${i} = input[start + (${channel}) * plane]; }`)}
+${valuesToTile}
   }
   workgroupBarrier();
   let channel = lane % ${EIGHTS}u * ${UNIT}u;
   if (first_channel + channel >= parameters.padded_channels) { return; }
   let part = first_channel / ${RUN}u * ${2 * RUN}u + channel / ${RUN}u * ${2 * RUN}u + channel % ${RUN}u;
 ${lines(
-  COPIED / WRITTEN,
+  PADDED_SIDE / WRITTEN,
   (i) => wgsl`  {
     let own = lane / ${EIGHTS}u + ${i * WRITTEN}u;
     let pixel = first_pixel + own;

@@ -1,7 +1,7 @@
 import { WORKGROUP_SIZE } from "../../../program/index.js";
 import type { BufferRegion, KernelContext } from "../../../runtime/index.js";
 import { octavesFor, splitAlongProgram, UNIT, wideBlocksProgram, words } from "../../gemm/split/index.js";
-import { windowExtents } from "../../images/index.js";
+import { PADDED_SIDE, windowExtents } from "../../images/index.js";
 import type { ConvProblem } from "../conv2d.js";
 import { type ImplicitForm, implicitProgram } from "../implicit.wgsl.js";
 import type { ConvResult } from "../results.wgsl.js";
@@ -13,7 +13,7 @@ import {
   wideImagesProgram,
 } from "./copy.wgsl.js";
 import { windowsProgram } from "./product.wgsl.js";
-import { CHUNK, COPIED, paddedChannels } from "./tile.js";
+import { CHUNK, paddedChannels } from "./tile.js";
 
 /**
  * An f32 convolution through f16 parts: copies the input with its padding, channels last and split, splits the filters,
@@ -95,7 +95,9 @@ export function enqueueSplit(
       ...{ batch, channels, padded_channels, height, width, top, left },
       ...{ copy_height: copied.height, copy_width: copied.width },
     },
-    batch * Math.ceil((copied.height * copied.width) / COPIED) * Math.ceil(padded_channels / COPIED),
+    batch *
+      Math.ceil((copied.height * copied.width) / PADDED_SIDE) *
+      Math.ceil(padded_channels / PADDED_SIDE),
   );
 
   const wide = { row_block_step: 0, column_block_step: 0, column_blocks: rowBlocks };

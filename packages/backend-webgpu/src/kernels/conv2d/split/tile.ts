@@ -1,9 +1,6 @@
 /** Channels that a step of the product takes: those of a copy are padded with zeros to a multiple of this. */
 export const STEP_CHANNELS = 32;
 
-/** Pixels, and channels, that a workgroup copies. */
-export const COPIED = 64;
-
 /** Elements of an image that a workgroup looks at to find the extremes. */
 export const CHUNK = 8192;
 
