@@ -7,15 +7,8 @@ import {
 } from "@backplane/core";
 import { byFloatType } from "../elements/index.js";
 import { address, type CpuMemory, type CpuOperation } from "../kernel.js";
-import {
-  blockElements,
-  cachedElements,
-  chunkElements,
-  enoughChunks,
-  panelColumns,
-  planRows,
-} from "../rows/index.js";
-import type { SoftmaxPlan } from "../softmax/index.js";
+import { cachedElements, panelColumns, planRows } from "../rows/index.js";
+import { planPanels, type SoftmaxPlan } from "../softmax/index.js";
 import { panelResultsKernel, panelSumsBytes, panelSumsKernel, panelsKernel } from "./panels.wasm.js";
 import { rowResultsKernel, rowSumsKernel, rowsKernel } from "./rows.wasm.js";
 
@@ -51,19 +44,7 @@ export function planGradient({
 }: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
   if (inner === 1) return { panels: 1, panelWidth: 1, ...planRows(outer, length) };
   const panelWidth = Math.min(inner, panelColumns);
-  const panels = Math.ceil(inner / panelWidth);
-  const isWhole = length * panelWidth <= cachedElements;
-  const { least, most } = chunkElements;
-  const total = outer * length * inner;
-  const perChunk = Math.floor(Math.min(Math.max(total / enoughChunks, least), most) / (length * panelWidth));
-  const wanted = Math.ceil(enoughChunks / (outer * panels));
-  const pieceLength = Math.max(Math.ceil(length / wanted), Math.ceil(blockElements / panelWidth));
-  const pieces = isWhole ? 1 : Math.ceil(length / pieceLength);
-  return {
-    form: isWhole ? "whole" : "pieces",
-    ...{ panels, panelWidth, perChunk: Math.max(1, perChunk) },
-    ...{ pieces, pieceLength: pieces === 1 ? length : pieceLength },
-  };
+  return planPanels({ outer, length, inner }, panelWidth, length * panelWidth <= cachedElements);
 }
 
 /** Divided up as softmax: what the cache holds is read from memory once, anything else twice. */

@@ -88,6 +88,15 @@ export function planSoftmax({
     inner,
     isWhole ? Math.min(Math.max(fitting, 1), panelColumns) : streamedColumns,
   );
+  return planPanels({ outer, length, inner }, panelWidth, isWhole);
+}
+
+/** Divides up slabs of more than one column; `isWhole`: the cache holds a panel of a slab. */
+export function planPanels(
+  { outer, length, inner }: Pick<Problem, "outer" | "length" | "inner">,
+  panelWidth: number,
+  isWhole: boolean,
+): SoftmaxPlan {
   const panels = Math.ceil(inner / panelWidth);
   const { least, most } = chunkElements;
   const total = outer * length * inner;
