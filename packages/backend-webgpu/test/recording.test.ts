@@ -1,7 +1,7 @@
 import { assert } from "chai";
 import { input, output, program } from "#src/program/program.js";
 import type { BatchLimits } from "#src/runtime/policy.js";
-import type { DispatchObserver } from "#src/runtime/queue.js";
+import type { DispatchObserver } from "#src/runtime/queue-options.js";
 import { fakeMemory } from "./fake-device.js";
 import { FakeSession } from "./fake-session.js";
 

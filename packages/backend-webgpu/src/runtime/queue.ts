@@ -5,36 +5,10 @@ import { PARAMETER_BLOCK_BYTES, ParameterBlock, ParameterRing } from "./paramete
 import type { Pipeline } from "./pipelines.js";
 import { type BatchLimits, BatchPolicy, batchLimits } from "./policy.js";
 import type { PreparedDispatch } from "./prepared.js";
-
-/**
- * Sees every dispatch in a compute pass of its own. A profiler needs this, since timestamps belong to passes.
- * See `CommandQueue.observe`.
- */
-export interface DispatchObserver {
-  /** Called before a dispatch is recorded. Returns the timestamps that its pass must write. */
-  timestampWrites(operation: string, program: Program): GPUComputePassTimestampWrites | undefined;
-  /** Called before the batch is submitted; may add commands to it, such as `resolveQuerySet`. */
-  beforeSubmit(encoder: GPUCommandEncoder): void;
-  /** The batch was submitted. */
-  afterSubmit(): void;
-}
+import type { DispatchObserver, QueueOptions } from "./queue-options.js";
 
 /** Dispatches of a recording between two looks at the clock. */
 const CLOCK_INTERVAL = 16;
-
-export interface QueueOptions {
-  /** A batch was submitted, or there was nothing to submit, and no command is held back. */
-  onFlush(): void;
-  /** Returns the pipeline, compiled at once if need be. Must be there if pipelines may be incomplete. */
-  compiled?(operation: string, pipeline: Pipeline): GPUComputePipeline;
-  /** All commands that were held back have been submitted. */
-  onRelease?(): void;
-  /** Makes the calls of a submit that has commands of these operations. Default: just so. */
-  together?(calls: () => void, operations: readonly string[]): void;
-  readonly limits?: BatchLimits;
-  /** Milliseconds since some moment. Default: performance.now. */
-  readonly now?: () => number;
-}
 
 /**
  * Records commands and submits them in batches. One compute pass stays open across operations, and sets
