@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: kernels, pure, long
 import { createCpuBackend } from "@backplane/backend-cpu/bare";
 import { gemm, unary } from "@backplane/backend-cpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";

@@ -1,20 +1,20 @@
 // Tags: kernels, pure, long
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { isEverywhere, isOnSharedWork } from "./laws-support.js";
+import { isAroundAll, isOnEveryEngine, isOnSharedWork } from "./laws-support.js";
 
-// As every backend is tried. laws.test.ts has few laws, every time.
+// As every backend is tried.
 describeBackend(
   { name: "the CPU, with many cases,", create: () => createCpuBackend({ threads: 0 }) },
   globalThis,
 );
-// What laws.test.ts has not of it.
+// What laws.test.ts and laws-engine.test.ts have not of it.
 describeBackend(
   {
     name: "the CPU with 2 threads, with shared work,",
     create: () => createCpuBackend({ threads: 2 }),
     options: {
-      laws: laws.filter((law) => isOnSharedWork(law) && !isEverywhere(law)),
+      laws: laws.filter((law) => isOnSharedWork(law) && !isAroundAll(law) && !isOnEveryEngine(law)),
       mode: "quick",
       seed: 2,
     },

@@ -6,15 +6,7 @@ function isOnResults({ topic }: Law): boolean {
   return topic === "accuracy" || (operationNames as readonly string[]).includes(topic);
 }
 
-/**
- * Whether a law is on what is around the kernels, such as memory, order, threads and loss; of those on results
- * it has products only, whose work is shared between threads.
- */
-export function isAroundKernels(law: Law): boolean {
-  return law.topic === "gemm" || !isOnResults(law);
-}
-
-/** Whether a law is on what is around all kernels alike, or on products. */
+/** Whether a law is on what is around all kernels alike, such as memory, order, threads and loss, or on products. */
 export function isAroundAll({ operation }: Law): boolean {
   return operation === undefined || operation === "gemm";
 }
@@ -24,9 +16,19 @@ export function isOnSharedWork(law: Law): boolean {
   return isOnResults(law) && /larger shapes|many elements/.test(law.name);
 }
 
-/** Whether a law is one of those on shared work that are worth their time in every run, on every engine. */
-export function isEverywhere(law: Law): boolean {
+/** Whether a law on an operation is worth its time on every engine, with threads. */
+export function isOnEveryEngine(law: Law): boolean {
   const { topic, name, dtype } = law;
+  if (isAroundAll(law)) return false;
   // In all other types the same work is shared in the same way, and maps are programs of the suite's own.
-  return isOnSharedWork(law) && dtype === "f32" && name.endsWith("larger shapes") && topic !== "map";
+  const isFirstOfSharedWork = dtype === "f32" && name.endsWith("larger shapes") && topic !== "map";
+  return isOnResults(law) ? isOnSharedWork(law) && isFirstOfSharedWork : true;
+}
+
+/** Operations whose threads wait for each other within a call. */
+const inSteps: readonly string[] = ["reduce", "softmax"];
+
+/** Whether a law is worth its time in every run, with threads, of which no two runs are alike. */
+export function isEachTime(law: Law): boolean {
+  return isAroundAll(law) || (isOnEveryEngine(law) && inSteps.includes(law.topic));
 }

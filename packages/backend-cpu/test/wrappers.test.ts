@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { CompareBackend, createReferenceBackend, describeBackend, laws } from "@backplane/conformance";
 import { operationNames, TraceBackend } from "@backplane/core";

@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: kernels, pure, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu/bare";
 import { gemm, unary } from "@backplane/backend-webgpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";

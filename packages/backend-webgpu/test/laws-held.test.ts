@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: once, long
 import { createWebGpuBackend } from "@backplane/backend-webgpu/bare";
 import { binary, gather, gemm, unary } from "@backplane/backend-webgpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";

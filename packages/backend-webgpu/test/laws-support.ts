@@ -24,21 +24,23 @@ export function isAroundKernels(law: Law): boolean {
 /** One kernel of these takes lavapipe half a minute and more. */
 const slowest: readonly string[] = ["attention", "attentionGradient", "normalize", "normalizeGradient"];
 
-/** An operation whose kernels compile soon everywhere: what is around those of the others is the same. */
-const smallest = "binary";
+/** Whether a law is on what is around the kernels of one operation, whose kernels compile soon everywhere. */
+function isAroundSmallKernels({ topic, operation }: Law): boolean {
+  // In place, a law on `binary` needs two kernels for each of its kinds.
+  return topic === "in-place" ? operation === "select" : operation === "binary" && topic !== operation;
+}
+
+/** Whether a law is worth its time in every run: what is around the kernels of all other operations is the same. */
+export function isEachTime(law: Law): boolean {
+  return !isOnManyCalls(law) && (isAroundKernels(law) || isAroundSmallKernels(law));
+}
 
 /**
- * Whether a law is worth its time in every run, on every adapter. What a compiler, a driver and its limits can do
- * wrong shows in one law on each operation, and in the functions, which each of them computes in its own way.
+ * Whether a law is worth its time on every adapter. What a compiler, a driver and its limits can do wrong shows in one
+ * law on each operation, and in the functions, which each of them computes in its own way.
  */
-export function isEverywhere(law: Law): boolean {
-  if (isOnManyCalls(law)) return false;
-  return (
-    isAroundKernels(law) ||
-    law.topic === "accuracy" ||
-    (meetsMostWithFewest(law) && !slowest.includes(law.topic)) ||
-    (law.operation === smallest && law.topic !== smallest)
-  );
+export function isOnEveryAdapter(law: Law): boolean {
+  return law.topic === "accuracy" || (meetsMostWithFewest(law) && !slowest.includes(law.topic));
 }
 
 /** Nearly every further case of these needs a kernel of its own, which takes a software adapter seconds to compile. */

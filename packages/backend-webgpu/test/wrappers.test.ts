@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { CompareBackend, describeBackend, type Law, laws } from "@backplane/conformance";

@@ -1,3 +1,4 @@
+// Tags: kernels
 import { cpu } from "@backplane/backend-cpu";
 import { describeProperties } from "./properties.js";
 

@@ -1,3 +1,4 @@
+// Tags: pure, long
 import { checkSuite } from "./suite.js";
 
 describe("the suite of tfjs-core on the CPU", () => {

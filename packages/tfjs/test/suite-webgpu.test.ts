@@ -1,4 +1,4 @@
-// Tags: kernels, long
+// Tags: kernels, pure, long
 import { checkSuite } from "./suite.js";
 
 describe("the suite of tfjs-core on WebGPU", () => {

@@ -35,7 +35,7 @@ export async function checkSuite(backend: string, leastPassed: number, hostEleme
   const folder = mkdtempSync(join(tmpdir(), "backplane-tfjs-"));
   try {
     const file = join(folder, "result.json");
-    const program = fileURLToPath(new URL("suite/main.js", import.meta.url));
+    const program = fileURLToPath(new URL("./suite/main.js", import.meta.url));
     const options = ["--host-elements", String(hostElements)];
     await promisify(execFile)(process.execPath, [program, backend, file, ...options], {
       cwd: packageFolder,

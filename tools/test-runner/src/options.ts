@@ -3,6 +3,8 @@ import { type Tag, type TagFilter, tagNames, tags } from "./tags.js";
 
 export interface Options extends TagFilter {
   readonly help: boolean;
+  /** Neither builds nor lints. */
+  readonly built: boolean;
   /** Also what has passed before with the same code. */
   readonly all: boolean;
   /** Notes what has passed. */
@@ -13,7 +15,7 @@ export interface Options extends TagFilter {
 }
 
 export const USAGE: string = `usage: pnpm test [-- [--only node|browser] [--tag TAG] [--without TAG] [--grep PATTERN]
-                      [--adapter software|lavapipe|system] [--all] [--record]]
+                      [--adapter software|lavapipe|system] [--built] [--all] [--record]]
 
   --only node, --only browser  one of the two parts
   --tag TAG                    files with this tag in their first line; may be repeated for more of them
@@ -24,6 +26,7 @@ export const USAGE: string = `usage: pnpm test [-- [--only node|browser] [--tag 
   --adapter lavapipe           Mesa's software Vulkan, for the Node.js part; it has to be there:
                                see tools/software-adapter/README.md
   --adapter system             the machine's own GPU, and the Chrome installed on it
+  --built                      without the build and the lint, which have just been done
   --all                        also files whose tests have passed here before, with the same code
   --record                     notes which files have passed, in tools/test-runner/proven.json
   --help                       this text
@@ -41,6 +44,7 @@ export function parseOptions(args: readonly string[]): Options {
       args: rest,
       options: {
         help: { type: "boolean" },
+        built: { type: "boolean" },
         all: { type: "boolean" },
         record: { type: "boolean" },
         only: { type: "string" },
@@ -54,10 +58,11 @@ export function parseOptions(args: readonly string[]): Options {
     const adapter = oneOf("adapter", values.adapter, ["software", "lavapipe", "system"]);
     if (adapter === "lavapipe" && only !== "node")
       throw new Error("--adapter lavapipe is for the Node.js part: it needs --only node");
-    const { help = false, all = false, record = false, grep, tag, without = [] } = values;
+    const { help = false, built = false, all = false, record = false, grep, tag, without = [] } = values;
     if (record && grep !== undefined) throw new Error("--record is for whole files: it goes without --grep");
     return {
       help,
+      built,
       all,
       record,
       only,

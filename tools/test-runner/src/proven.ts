@@ -13,18 +13,20 @@ const recordFile = join(workspaceRoot, "tools/test-runner/proven.json");
 /** Relaxed SIMD, which processors carry out differently, is part of V8 from this version on. */
 const RELAXED_SIMD = 11.4;
 
+const thisProcessor = cpus()[0]?.model ?? "unknown processor";
+
 /**
- * Returns the name of all that may decide an outcome besides the code. That of the software adapter has the version
- * of Chromium, from which it is taken.
+ * Returns the name of all that may decide an outcome besides the code. That of SwiftShader has the version of Chromium,
+ * from which it is taken. Relaxed SIMD, and what LLVM compiles for lavapipe, depend on the processor.
  */
-export function environmentOf(adapter: string): string {
-  const { node, v8 } = process.versions;
-  const processor = Number.parseFloat(v8) < RELAXED_SIMD ? [] : [cpus()[0]?.model];
+export function environmentOf(adapter: string, versions: NodeJS.ProcessVersions = process.versions): string {
+  const { node, v8 } = versions;
+  const isPortable = adapter.startsWith("SwiftShader") && Number.parseFloat(v8) < RELAXED_SIMD;
   const parts = [
     adapter,
     `Node.js ${node.split(".", 1)}`,
     `${process.platform} ${process.arch}`,
-    ...processor,
+    ...(isPortable ? [] : [thisProcessor]),
   ];
   return parts.join(", ");
 }
@@ -39,7 +41,11 @@ export class Proven {
   readonly #digestOf: (file: string) => string;
 
   /** @param environment See `environmentOf`. */
-  constructor(environment: string, record: Record, digestOf: (file: string) => string = digestOfFile) {
+  constructor(
+    environment: string,
+    record: Record,
+    digestOf: (file: string) => string = (file) => digestOfFile(file),
+  ) {
     this.#environment = environment;
     this.#record = record;
     // Code does not change while its tests run.
@@ -85,9 +91,13 @@ function nameOf(file: TestFile): string {
   return relative(workspaceRoot, pathOf(file)).replaceAll("\\", "/");
 }
 
-/** A digest of all that a compiled file of tests loads, and of the versions of what comes from npm. */
-export function digestOfFile(compiled: string): string {
+/**
+ * A digest of all that a compiled file of tests loads, and of the versions of what comes from npm. Chromium has relaxed
+ * SIMD, so that of an entry of the browser part has the processor too.
+ */
+export function digestOfFile(compiled: string, processor: string = thisProcessor): string {
   const hash = createHash("sha256");
+  if (compiled.includes("/dist-test/browser/")) hash.update(`${processor}\n`);
   for (const file of [...loadedFiles(compiled), join(workspaceRoot, "pnpm-lock.yaml")]) {
     const content = readFileSync(file);
     hash.update(`${relative(workspaceRoot, file)} ${content.length}\n`).update(content);

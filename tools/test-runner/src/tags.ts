@@ -19,10 +19,16 @@ export const tags = {
    */
   kernels: "goes through the kernels of a backend one after the other",
   /**
-   * Gives the same in an environment (see proven.ts) for as long as what it loads stays the same: it has no other
-   * process, no file, clock or network. So it is left out where it has passed before with the same code.
+   * Gives the same in an environment (see proven.ts) for as long as what it loads stays the same: it needs no clock, no
+   * network, and no file or program but those that it names relative to its modules (see loaded-files.ts). So it is
+   * left out where it has passed before with the same code.
    */
   pure: "depends on nothing but the code that it loads, and is left out while that stays the same",
+  /**
+   * Needs an adapter or an engine, but shows nothing that another one could change, such as how a program answers wrong
+   * options, or what code of ours does on a device around its kernels. One of each is enough.
+   */
+  once: "shows the same on every adapter and engine, and need not meet a second one",
   /** Does the same small work many thousand times: leaks show on any adapter. */
   soak: "does the same work many thousand times",
   /** Starts an engine of its own, such as Chromium or Deno: the Node.js beside it does not matter. */

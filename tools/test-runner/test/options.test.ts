@@ -6,6 +6,7 @@ describe("test runner options", () => {
   it("runs everything when nothing is asked for", () => {
     assert.deepEqual(parseOptions([]), {
       help: false,
+      built: false,
       all: false,
       record: false,
       only: undefined,
@@ -38,7 +39,7 @@ describe("test runner options", () => {
 
   it("explains itself", () => {
     assert.isTrue(parseOptions(["--help"]).help);
-    for (const option of ["all", "record", "only", "tag", "without", "grep", "adapter", "help"])
+    for (const option of ["built", "all", "record", "only", "tag", "without", "grep", "adapter", "help"])
       assert.include(USAGE, `--${option}`);
     for (const tag of tagNames) assert.include(USAGE, `  ${tag} `);
   });

@@ -1,8 +1,9 @@
 import { readFileSync } from "node:fs";
+import { cpus } from "node:os";
 import { join } from "node:path";
 import { assert } from "chai";
 import { loadedFiles, namesLoaded } from "#src/loaded-files.js";
-import { digestOfFile, Proven, type Record } from "#src/proven.js";
+import { digestOfFile, environmentOf, Proven, type Record } from "#src/proven.js";
 import type { Tag } from "#src/tags.js";
 import {
   browserEntries,
@@ -107,24 +108,50 @@ describe("what a file of tests loads", () => {
     assert.notEqual(digestOfFile(gemm), digestOfFile(conv2d));
   });
 
-  it("is all that a pure file needs: none starts a process, opens a file or looks at a clock", () => {
-    const isPure = ({ tags }: TestFile) => tags.includes("pure");
+  it("has the processor where programs are made for it: in Chromium, and beside lavapipe and relaxed SIMD", () => {
+    const [node, entry] = ["laws-engine.test", "browser/laws-engine"].map((name) =>
+      join(workspaceRoot, `packages/backend-cpu/dist-test/${name}.js`),
+    ) as [string, string];
+    assert.notEqual(digestOfFile(entry, "this"), digestOfFile(entry, "another"));
+    assert.equal(digestOfFile(node, "this"), digestOfFile(node, "another"));
+    const [older, newer] = [
+      { ...process.versions, node: "20.19.0", v8: "11.3.244" },
+      { ...process.versions, node: "26.0.0", v8: "14.2.1" },
+    ] as const;
+    const system = `${process.platform} ${process.arch}`;
+    assert.equal(environmentOf("SwiftShader 1", older), `SwiftShader 1, Node.js 20, ${system}`);
+    const processor = cpus()[0]!.model;
+    assert.equal(environmentOf("SwiftShader 1", newer), `SwiftShader 1, Node.js 26, ${system}, ${processor}`);
+    assert.equal(environmentOf("lavapipe 1", older), `lavapipe 1, Node.js 20, ${system}, ${processor}`);
+  });
+
+  it("has programs that it starts and files that it opens, by their names relative to a module", () => {
+    const loaded = loadedFiles(join(workspaceRoot, "packages/tfjs/dist-test/suite-cpu.test.js"));
+    const names = loaded.map((file) => file.slice(workspaceRoot.length));
+    assert.includeMembers(names, [
+      "docs/tfjs-suite.md",
+      ...["main", "hooks", "providers"].map((name) => `packages/tfjs/dist-test/suite/${name}.js`),
+      ...["tfjs", "backend-cpu", "core"].map((name) => `packages/${name}/dist/index.js`),
+    ]);
+  });
+
+  it("is all that a pure file needs: few start a program or open a file, and none looks at a clock", () => {
     const packages = workspacePackages().map(({ path }) => path);
-    const inBrowsers = packages
-      .flatMap(browserEntries)
-      .filter(isPure)
-      .map(({ compiled }) => ({ compiled: join(workspaceRoot, compiled) }));
-    const pure = [...packages.flatMap(nodeTests).filter(isPure), ...inBrowsers];
-    assert.isNotEmpty(inBrowsers);
-    // Chromium has relaxed SIMD, and the environment does not name the processor for its sake.
-    for (const { compiled } of inBrowsers)
-      assert.isFalse(
-        loadedFiles(compiled).some((file) => file.includes("/backend-cpu/")),
-        compiled,
-      );
-    for (const { compiled } of pure) {
-      const names = namesLoaded(readFileSync(compiled, "utf8"));
-      assert.notMatch(names.join(), /node:(fs|child_process|net|http|worker_threads)/, compiled);
-    }
+    const pure = [...packages.flatMap(nodeTests), ...packages.flatMap(browserEntries)].filter(({ tags }) =>
+      tags.includes("pure"),
+    );
+    const modules = pure.flatMap(({ compiled }) =>
+      loadedFiles(compiled.startsWith(workspaceRoot) ? compiled : join(workspaceRoot, compiled)),
+    );
+    const ofTests = [...new Set(modules)].filter((file) => /\/dist-test\/.*\.js$/.test(file));
+    assert.isAbove(ofTests.length, pure.length);
+    const reaching = ofTests.filter((file) =>
+      /node:(fs|child_process|net|http|worker_threads)/.test(namesLoaded(readFileSync(file, "utf8")).join()),
+    );
+    // They name what they start and open, so that it is loaded too.
+    assert.sameMembers(
+      reaching.map((file) => file.slice(workspaceRoot.length)),
+      ["suite", "suite/main", "suite/hooks"].map((name) => `packages/tfjs/dist-test/${name}.js`),
+    );
   });
 });

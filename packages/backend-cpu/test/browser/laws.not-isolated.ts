@@ -1,3 +1,4 @@
+// Tags: pure
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import { assert } from "chai";

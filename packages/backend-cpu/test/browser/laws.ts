@@ -2,7 +2,7 @@
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import { assert } from "chai";
-import { isAroundKernels, isEverywhere } from "../laws-support.js";
+import { isEachTime } from "../laws-support.js";
 
 describe("the page", () => {
   it("has the shared memory that threads need", () => {
@@ -10,14 +10,14 @@ describe("the page", () => {
   });
 });
 
-// The engine is that of Node.js, where the same code gets all laws, more cases, and others. Without threads:
-// laws.not-isolated.ts.
+// The engine is that of Node.js, where the same code gets all laws, more cases, and others. Further laws with threads:
+// laws-engine.ts. Without threads: laws.not-isolated.ts.
 describeBackend(
   {
     name: "the CPU in a page, with 2 threads",
     create: () => createCpuBackend({ threads: 2 }),
     options: {
-      laws: laws.filter((law) => isAroundKernels(law) || isEverywhere(law)),
+      laws: laws.filter(isEachTime),
       mode: "quick",
       seed: 3,
     },

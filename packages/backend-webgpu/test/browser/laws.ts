@@ -1,16 +1,12 @@
 // Tags: long
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import {
-  compilesMuch,
-  isAroundKernels,
-  isOnSmallKernels,
-  meetsMostWithFewest,
-  soonCompiled,
-} from "../laws-support.js";
+import { isEachTime, meetsMostWithFewest, soonCompiled } from "../laws-support.js";
 
-// Shaders take long to compile on a software adapter, so there are few cases, others than in Node.js, and few laws
-// on kernels: the others, in Chromium too, are in laws-kernels.ts.
+/** Of those on kernels, what shows that a page computes: all others, in Chromium too, are in laws-kernels.ts. */
+const onKernels: readonly string[] = ["gemm", "binary", "reduce"];
+
+// Other cases than in Node.js.
 describeBackend(
   {
     name: "WebGPU in a page",
@@ -18,11 +14,7 @@ describeBackend(
     loseDevice: (backend) => (backend.native() as GPUDevice).destroy(),
     options: {
       laws: laws.filter(
-        (law) =>
-          isAroundKernels(law) ||
-          (meetsMostWithFewest(law) &&
-            !compilesMuch(law) &&
-            (law.topic === "binary" || !isOnSmallKernels(law))),
+        (law) => isEachTime(law) || (onKernels.includes(law.topic) && meetsMostWithFewest(law)),
       ),
       mode: "quick",
       seed: 2,

@@ -20,7 +20,7 @@ const [backendName = "cpu", file] = positionals;
 const require = createRequire(import.meta.url);
 // The suite says require() inside of ES modules.
 (globalThis as { require?: unknown }).require = require;
-registerHooks("./hooks.js", import.meta.url);
+registerHooks(new URL("./hooks.js", import.meta.url));
 
 /** Imports what has no types. */
 const load = (specifier: string) => import(specifier);
