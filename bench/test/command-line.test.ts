@@ -1,3 +1,4 @@
+// Tags: once
 import { execFile } from "node:child_process";
 import { fileURLToPath } from "node:url";
 import { assert } from "chai";

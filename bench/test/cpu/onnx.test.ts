@@ -1,3 +1,4 @@
+// Tags: once
 import { expect } from "chai";
 import { encodeModel } from "#src/cpu/onnx.js";
 import { onnxForms, outputName } from "#src/cpu/onnx-models.js";

@@ -1,4 +1,4 @@
-// Tags: long
+// Tags: once, long
 import { spawn } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";

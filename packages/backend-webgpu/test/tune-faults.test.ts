@@ -1,3 +1,4 @@
+// Tags: once
 import type { TuneOptions, WebGpuBackend, WebGpuOptions } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
 import { assert } from "chai";

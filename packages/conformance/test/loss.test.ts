@@ -1,3 +1,4 @@
+// Tags: proof
 import type { ComputeBackend } from "@backplane/core";
 import { assert } from "chai";
 import {

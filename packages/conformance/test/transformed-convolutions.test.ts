@@ -1,4 +1,4 @@
-// Tags: pure
+// Tags: proof, pure
 import {
   type Conv2dProblem,
   type ConvolutionTile,
