@@ -1,5 +1,6 @@
 import { spawnSync } from "node:child_process";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -13,13 +14,33 @@ export interface Manifest {
   readonly peerDependencies?: Readonly<Record<string, string>>;
 }
 
-/** Packs a package of the workspace as it would be published. Returns the path of the file. */
+interface Packed {
+  readonly name: string;
+  readonly content: Uint8Array;
+}
+
+/** What this process has packed, by the path of the package. */
+const packages = new Map<string, Packed>();
+
+/** Packs a package of the workspace as it would be published, once in a process. Returns the path of the file. */
 export function pack(path: string, destination: string): string {
-  const before = new Set(readdirSync(destination));
-  run(pnpm(), ["pack", "--pack-destination", destination], join(root, path));
-  const [packed, ...others] = readdirSync(destination).filter((file) => !before.has(file));
-  if (packed === undefined || others.length > 0) throw new Error(`pnpm pack left ${others.length} files`);
-  return join(destination, packed);
+  const packed = packages.get(path) ?? packedBy(path);
+  packages.set(path, packed);
+  const file = join(destination, packed.name);
+  writeFileSync(file, packed.content);
+  return file;
+}
+
+function packedBy(path: string): Packed {
+  const folder = mkdtempSync(join(tmpdir(), "backplane-packed-"));
+  try {
+    run(pnpm(), ["pack", "--pack-destination", folder], join(root, path));
+    const [name, ...others] = readdirSync(folder);
+    if (name === undefined || others.length > 0) throw new Error(`pnpm pack left ${others.length} files`);
+    return { name, content: readFileSync(join(folder, name)) };
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
 }
 
 /**

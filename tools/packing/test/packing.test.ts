@@ -9,7 +9,7 @@ import { install, manifestOf, pack, root, run } from "#src/packing.js";
 const example = `import { runLaws } from "@backplane/conformance";
 import { minimal } from "./my-backend.js";
 
-const results = await runLaws({ name: "mine", create: minimal.create, options: { mode: "quick" } });
+const results = await runLaws({ name: "mine", create: minimal.create, options: { mode: "quick", operations: ["gemm", "unary"] } });
 const broken = results.filter(({ status }) => status === "broken");
 for (const { error } of broken) console.error(String(error));
 console.log(results.filter(({ status }) => status === "kept").length, "kept,", broken.length, "broken");
