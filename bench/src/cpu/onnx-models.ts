@@ -1,24 +1,34 @@
 import { encodeFloat16, type FloatType } from "@backplane/core";
 import type { Inputs } from "../cases/case.js";
-import { causalMask } from "./layout.js";
 import { type ElementType, elementTypes, encodeModel, type Graph, microsoft, type Node } from "./onnx.js";
 import {
+  type Draft,
+  integers,
+  outputName,
+  type Shape,
+  type Shapes,
+  type Single,
+  single,
+} from "./onnx-draft.js";
+import {
+  attention,
+  batchedGemm,
+  conv2d,
+  gemm,
+  quantizedGemm,
+  transposedConvolution,
+} from "./onnx-products.js";
+import {
   type ArgReduceProblem,
-  type AttentionProblem,
-  type BatchedGemmProblem,
   type BinaryProblem,
-  type ConvolutionGradientProblem,
-  type ConvolutionProblem,
   type CopyProblem,
   copyForm,
   evaluateMap,
   type GatherProblem,
-  type GemmProblem,
   type MapProblem,
   type NormalizeProblem,
   type PoolProblem,
   type Problem,
-  type QuantizedGemmProblem,
   type RandomProblem,
   type ReduceProblem,
   type ResizeProblem,
@@ -45,12 +55,6 @@ export interface Form {
   readonly types: Readonly<Record<string, ElementType>>;
 }
 
-type Shape = readonly number[];
-type Shapes = Readonly<Record<string, Shape>>;
-
-/** The name of the output that is compared. */
-export const outputName = "result";
-
 /** Ways to ask for the problem: all that a user may well write, since one may be faster than another. */
 export function onnxForms(problem: Problem & { readonly dtype: FloatType }, data: Inputs): Form[] {
   return drafts(problem, data).map(({ how, graph }) => {
@@ -69,11 +73,6 @@ function inHalves(graph: Graph): Graph {
     { shape, data: data instanceof Float32Array ? encodeFloat16(data) : data },
   ]);
   return { ...graph, types: { ...types, ...graph.types }, initializers: Object.fromEntries(initializers) };
-}
-
-interface Draft {
-  readonly how: string;
-  readonly graph: Graph;
 }
 
 function drafts(problem: Problem, data: Inputs): Draft[] {
@@ -131,128 +130,6 @@ function drafts(problem: Problem, data: Inputs): Draft[] {
     case "attentionGradient":
       throw new Error("onnxruntime has no such gradient");
   }
-}
-
-interface Single {
-  readonly attributes?: Node["attributes"];
-  readonly domain?: Node["domain"];
-  readonly initializers?: Graph["initializers"];
-  readonly types?: Graph["types"];
-  /** Names of the operator's inputs. Default: the inputs, then the initializers. */
-  readonly order?: readonly string[];
-  /** Shapes of further outputs, by the names of the case's arguments. */
-  readonly others?: Shapes;
-  /** In the report, after the operator's name. */
-  readonly note?: string;
-}
-
-/** One operator. */
-function single(op: string, inputs: Shapes, output: Shape, more: Single = {}): Draft {
-  const { attributes = {}, domain, initializers = {}, types = {}, others = {}, note } = more;
-  const { order = [...Object.keys(inputs), ...Object.keys(initializers)] } = more;
-  const node: Node = {
-    ...{ op, inputs: order, output: [outputName, ...Object.keys(others)], attributes },
-    ...(domain === undefined ? {} : { domain }),
-  };
-  const outputs = { [outputName]: output, ...others };
-  const name = domain === undefined ? op : `${domain}.${op}`;
-  return {
-    how: note === undefined ? name : `${name}, ${note}`,
-    graph: { nodes: [node], inputs, outputs, initializers, types },
-  };
-}
-
-/** Whole numbers that are part of a model, as operators want shapes and axes. */
-function integers(...values: readonly number[]) {
-  return { shape: [values.length], data: BigInt64Array.from(values, BigInt) };
-}
-
-/** B is a weight, as in a linear layer. */
-function gemm({ m, n, k, transA, transB }: GemmProblem, { b }: Inputs): Draft {
-  const isGemm = transA || transB;
-  return single(isGemm ? "Gemm" : "MatMul", { a: transA ? [k, m] : [m, k] }, [m, n], {
-    attributes: isGemm ? { transA: Number(transA), transB: Number(transB) } : {},
-    initializers: { b: { shape: transB ? [n, k] : [k, n], data: b!.toArray(n * k) } },
-    note: "B in the model",
-  });
-}
-
-function batchedGemm({ batch, m, n, k }: BatchedGemmProblem): Draft {
-  return single("MatMul", { a: [batch, m, k], b: [batch, k, n] }, [batch, m, n]);
-}
-
-function conv2d(
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionProblem,
-  { filter }: Inputs,
-): Draft {
-  const [filters, own, height, width] = filterShape;
-  const [images, , rows, columns] = inputShape;
-  const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
-  const output = [images, filters, extent(rows, height), extent(columns, width)];
-  return single("Conv", { input: inputShape }, output, {
-    attributes: {
-      kernel_shape: [height, width],
-      pads: [padding, padding, padding, padding],
-      strides: [stride, stride],
-      group: groups,
-    },
-    initializers: {
-      filter: { shape: filterShape, data: filter!.toArray(filters * own * height * width) },
-    },
-    note: "filters in the model",
-  });
-}
-
-function attention(problem: AttentionProblem): Draft[] {
-  const { batch, heads, kvHeads, queries, keys, headSize, causal, mask } = problem;
-  const q = [batch, heads, queries, headSize];
-  const inputs = {
-    ...{ q, k: [batch, kvHeads, keys, headSize], v: [batch, kvHeads, keys, headSize] },
-    ...(mask === undefined ? {} : { mask: [queries, keys] }),
-  };
-  const types: Graph["types"] = mask === "boolean" ? { mask: "bool" } : {};
-  const attributes = { is_causal: Number(causal) };
-  const forms = [single("Attention", inputs, q, { attributes, types })];
-  // The written-out form has no grouped heads.
-  if (kvHeads === heads) forms.push(writtenOut(problem, inputs, q, types));
-  return forms;
-}
-
-/** Attention as exporters write it if there is no operator for it. */
-function writtenOut(
-  { queries, keys, headSize, causal, mask }: AttentionProblem,
-  inputs: Shapes,
-  output: Shape,
-  types: Graph["types"] & {},
-): Draft {
-  const scale = { shape: [], data: Float32Array.of(1 / Math.sqrt(headSize)) };
-  const masking: Readonly<Record<"additive" | "boolean", Node>> = {
-    additive: { op: "Add", inputs: ["scores", "mask"], output: "masked" },
-    boolean: { op: "Where", inputs: ["mask", "scores", "hidden"], output: "masked" },
-  };
-  const kind = mask ?? (causal ? "additive" : undefined);
-  const initializers: Graph["initializers"] = {
-    scale,
-    ...(causal ? { mask: { shape: [queries, keys], data: causalMask(queries, keys) } } : {}),
-    ...(kind === "boolean" ? { hidden: { shape: [], data: Float32Array.of(-1e30) } } : {}),
-  };
-  const graph: Graph = {
-    nodes: [
-      { op: "Transpose", inputs: ["k"], output: "turned", attributes: { perm: [0, 1, 3, 2] } },
-      { op: "Mul", inputs: ["q", "scale"], output: "scaled" },
-      { op: "MatMul", inputs: ["scaled", "turned"], output: "scores" },
-      ...(kind === undefined ? [] : [masking[kind]]),
-      {
-        op: "Softmax",
-        inputs: [kind === undefined ? "scores" : "masked"],
-        output: "weights",
-        attributes: { axis: -1 },
-      },
-      { op: "MatMul", inputs: ["weights", "v"], output: outputName },
-    ],
-    ...{ inputs, outputs: { [outputName]: output }, initializers, types },
-  };
-  return { how: `MatMul, Softmax, MatMul${causal ? ", mask in the model" : ""}`, graph };
 }
 
 const reduceOperators = { sum: "ReduceSum", max: "ReduceMax", logSumExp: "ReduceLogSumExp" } as const;
@@ -398,22 +275,6 @@ function resize2d({ kind, inputShape, outputHeight, outputWidth }: ResizeProblem
   });
 }
 
-/** Computed in f32: no accuracy_level allows less. */
-function quantizedGemm({ m, n, k }: QuantizedGemmProblem, { b, scales }: Inputs): Draft {
-  const [bits, block] = [4, 32];
-  const blocks = k / block;
-  const bytes = (block * bits) / 8;
-  return single("MatMulNBits", { a: [m, k] }, [m, n], {
-    domain: microsoft,
-    attributes: { K: k, N: n, bits, block_size: block },
-    initializers: {
-      b: { shape: [n, blocks, bytes], data: Uint8Array.from(b!.toArray(n * blocks * bytes)) },
-      scales: { shape: [n * blocks], data: scales!.toArray(n * blocks) },
-    },
-    note: "B in the model",
-  });
-}
-
 /** ONNX has such an operator, and onnxruntime an older one. */
 function rope({ kind, batch, heads, rows, size, length }: RopeProblem, { cos, sin }: Inputs): Draft[] {
   const shape = [batch, heads, rows, size];
@@ -479,25 +340,4 @@ function map(problem: MapProblem): Draft {
   });
   const outputs = Object.fromEntries(names.map((name) => [name, shape]));
   return { how: "one by one", graph: { nodes, inputs, outputs, initializers } };
-}
-
-/** What ONNX calls a transposed convolution. */
-function transposedConvolution(
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionGradientProblem,
-  { filter }: Inputs,
-): Draft {
-  const [filters, own, height, width] = filterShape;
-  const [images, , rows, columns] = inputShape;
-  const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
-  const given = [images, filters, extent(rows, height), extent(columns, width)];
-  return single("ConvTranspose", { outputGradient: given }, inputShape, {
-    attributes: {
-      ...{ kernel_shape: [height, width], pads: [padding, padding, padding, padding] },
-      ...{ strides: [stride, stride], group: groups },
-    },
-    initializers: {
-      filter: { shape: filterShape, data: filter!.toArray(filters * own * height * width) },
-    },
-    note: "filters in the model",
-  });
 }

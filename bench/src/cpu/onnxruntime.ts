@@ -1,7 +1,8 @@
 import { decodeFloat16, encodeFloat16 } from "@backplane/core";
 import type { Inputs } from "../cases/case.js";
 import type { ElementType } from "./onnx.js";
-import { type Form, onnxForms, outputName } from "./onnx-models.js";
+import { outputName } from "./onnx-draft.js";
+import { type Form, onnxForms } from "./onnx-models.js";
 import { loadPeer, type Peer, type PeerCase } from "./peer.js";
 import { problemOf } from "./problem.js";
 

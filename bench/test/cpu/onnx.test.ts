@@ -1,7 +1,8 @@
 // Tags: once
 import { expect } from "chai";
 import { encodeModel } from "#src/cpu/onnx.js";
-import { onnxForms, outputName } from "#src/cpu/onnx-models.js";
+import { outputName } from "#src/cpu/onnx-draft.js";
+import { onnxForms } from "#src/cpu/onnx-models.js";
 import { problemOf } from "#src/cpu/problem.js";
 import { peerRows } from "#src/cpu/rows.js";
 import { PeriodicData } from "#src/data.js";
