@@ -27,7 +27,8 @@ const slowest: readonly string[] = ["attention", "attentionGradient", "normalize
 /** Whether a law is on what is around the kernels of one operation, whose kernels compile soon everywhere. */
 function isAroundSmallKernels({ topic, operation }: Law): boolean {
   // In place, a law on `binary` needs two kernels for each of its kinds.
-  return topic === "in-place" ? operation === "select" : operation === "binary" && topic !== operation;
+  if (topic === "in-place") return operation === "select";
+  return operation === "binary" && topic !== "binary" && topic !== "accuracy";
 }
 
 /** Whether a law is worth its time in every run: what is around the kernels of all other operations is the same. */
