@@ -229,7 +229,7 @@ describe("a webgpu backend of chosen kernels", () => {
       import { chosenKernels } from "#src/kernels/chosen.js";
       import { conv2d } from "#src/kernels/list.js";
       import { splitting } from "#src/kernels/conv2d/index.js";
-      import { matrixUnits } from "#src/kernels/gemm/index.js";
+      import { matrixUnits } from "#src/kernels/units.js";
       const { set } = chosenKernels([conv2d]);
       const none = { subgroupMatrices: [] };
       const some = { subgroupMatrices: ["16x16x16"] };
@@ -242,7 +242,8 @@ describe("a webgpu backend of chosen kernels", () => {
       encoding: "utf8",
     });
     assert.equal(stderr, "");
-    const units = "enqueueSplit inUnits matrixProgram";
+    const units =
+      "ROUGH_KEYS attendedValues attentionMatrixProgram enqueueSplit enqueueSplitAttention inUnits matrixProgram prepareMask preparesMask";
     assert.deepEqual(stdout.split("\n"), ["; ", `${units}; `, `${units}; enqueueSplit`, ""]);
   });
 });

@@ -1,8 +1,9 @@
 import type { GemmProblem } from "@backplane/core";
 import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
-import { gemmVariants, matrixUnits, runGemm } from "#src/kernels/gemm/index.js";
+import { gemmVariants, runGemm } from "#src/kernels/gemm/index.js";
 import { placeholder } from "#src/kernels/segments/index.js";
+import { matrixUnits } from "#src/kernels/units.js";
 import type { KernelContext } from "#src/runtime/context.js";
 import type { DeviceMemory } from "#src/runtime/memory.js";
 import { withMatrixUnits } from "./emulated-matrices.js";

@@ -11,19 +11,17 @@ import type { Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext, Workgroups } from "../../runtime/index.js";
 import { copy } from "../copy/index.js";
 import { storeRounded } from "../halves.js";
+import { matrixUnits } from "../units.js";
 import { attentionProgram } from "./attention.wgsl.js";
 import { decodeProgram } from "./decode.wgsl.js";
 import { columnsFor, THIN_ROWS } from "./few-rows.wgsl.js";
 import { type Hiding, hidingOf, hidingValues } from "./hiding.wgsl.js";
-import { attentionMatrixProgram } from "./matrices.wgsl.js";
-import { ROUGH_KEYS } from "./matrix-loops.wgsl.js";
 import { copiedExtents, copiedMaskBytes, copiedPitch, isMaskAligned } from "./matrix-mask.wgsl.js";
 import type { AttentionMatrixForm } from "./matrix-tile.js";
 import { FEW_PARTS, type MergeForm, mergeGroups, mergeProgram } from "./merge.wgsl.js";
 import { areAligned, followOneAnother, placeValues } from "./places.wgsl.js";
-import { attendedValues, type PreparedMask, prepareMask, preparesMask } from "./prepared-mask.wgsl.js";
+import type { PreparedMask } from "./prepared-mask.wgsl.js";
 import { type AttentionChoice, type DirectChoice, selectAttention } from "./select.js";
-import { enqueueSplitAttention } from "./split/split.js";
 import { thinProgram } from "./thin.wgsl.js";
 import type { AttentionShape } from "./variants.js";
 
@@ -135,7 +133,7 @@ export function enqueueAttention(
 ): void {
   const { dtype, out, logSumExp } = problem;
   if (choice.kind === "split") {
-    enqueueSplitAttention(context, problem, shape, choice.variant);
+    matrixUnits.get().enqueueSplitAttention(context, problem, shape, choice.variant);
     return;
   }
   // No buffer may be bound twice to be written.
@@ -187,10 +185,7 @@ function enqueue(
   const isWhole = choice.kind === "decode" && parts === 1 && logSumExp === undefined;
   const isSplit = (hasFewRows && !isWhole) || parts > 1;
   const hiding = hidingOf(problem);
-  const prepared =
-    choice.kind === "matrices" && (choice.prepares ?? preparesMask(problem))
-      ? prepareMask(context, problem)
-      : undefined;
+  const prepared = choice.kind === "matrices" ? preparedMask(context, problem, choice.prepares) : undefined;
   const program = programFor(problem, choice, vector, isSplit, hiding, prepared !== undefined);
   const groups: Workgroups = hasFewRows
     ? [Math.ceil(shape.rows / THIN_ROWS), shape.matrices, parts]
@@ -206,7 +201,7 @@ function enqueue(
             ...parameters,
             ...hidingValues(prepared === undefined ? problem : { ...problem, mask: prepared.mask }),
             ...placeValues(problem),
-            ...attendedValues(prepared),
+            ...(prepared === undefined ? {} : matrixUnits.get().attendedValues(prepared)),
           },
           groups,
         );
@@ -229,6 +224,17 @@ function enqueue(
     { parts, rows, head_size: headSize },
     mergeGroups(rows * headSize, form),
   );
+}
+
+/** A mask that a pass before the kernel has prepared; `prepares` is whether it shall, by default if that pays. */
+function preparedMask(
+  context: KernelContext,
+  problem: Problem,
+  prepares: boolean | undefined,
+): PreparedMask | undefined {
+  if (problem.mask === undefined) return undefined;
+  const units = matrixUnits.get();
+  return (prepares ?? units.preparesMask(problem)) ? units.prepareMask(context, problem) : undefined;
 }
 
 /** With the mask, if there is one, and what is known of its rows. */
@@ -265,6 +271,7 @@ function programFor(
       results: isSplit ? "parts" : vector ? "quads" : "elements",
       ...{ logs, hiding, apart },
     });
+  const { ROUGH_KEYS, attentionMatrixProgram } = matrixUnits.get();
   let weights: AttentionMatrixForm["weights"] = "mixed";
   // How many keys a mask leaves a row is known if a pass before has counted them.
   if (!isPrepared && (keyLength < ROUGH_KEYS || hiding?.mask !== undefined)) weights = "fine";

@@ -1,6 +1,7 @@
 import { type AttentionProblem, floatTypes, maskTypes } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
+import { matrixUnits } from "../units.js";
 import { runAttention } from "./attention.js";
 import { attentionSegments } from "./segments.js";
 import { type AttentionShape, attentionFields, attentionVariants } from "./variants.js";
@@ -40,4 +41,7 @@ export const attention: OperationEntry<"attention", AttentionProblem<DeviceMemor
   run: runAttention,
   segments: attentionSegments,
   variants: { rows: attentionVariants, fields: attentionFields },
+  async load({ subgroupMatrices }) {
+    if (subgroupMatrices.length > 0) await matrixUnits.load();
+  },
 };

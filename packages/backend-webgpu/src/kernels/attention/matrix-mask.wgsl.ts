@@ -17,6 +17,9 @@ const perUnit: Readonly<Record<MaskType, number>> = { f32: 4, f16: 8, u8: 16 };
 /** Keys whose elements an invocation reads at a time. */
 export const MASK_RUN = 16;
 
+/** Bytes that a pass that prepares a mask may write. */
+export const MOST_PREPARED: number = 2 ** 26;
+
 /** Rows of which a subgroup has a run each of two neighbours. */
 export const MASK_ROWS: number = SUBGROUP / 2;
 

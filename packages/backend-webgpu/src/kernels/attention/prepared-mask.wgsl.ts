@@ -20,6 +20,7 @@ import {
   copiedExtents,
   MASK_ROWS,
   MASK_RUN,
+  MOST_PREPARED,
   maskFour,
   maskReads,
   maskTextFunctions,
@@ -43,9 +44,6 @@ const FEWEST_SHARED = 32;
 
 /** The same of scores. */
 const FEWEST_SCORES = 2 ** 27;
-
-/** Bytes that the pass may write. */
-export const MOST_PREPARED: number = 2 ** 26;
 
 /** Whether a pass over the mask of a problem takes less time than it may save, and has the memory. */
 export function preparesMask(problem: Problem): boolean {
@@ -211,9 +209,8 @@ export function attendedParameters(isPrepared: boolean): Readonly<Record<string,
 }
 
 /** The values of `attendedParameters`. */
-export function attendedValues(prepared: PreparedMask | undefined): Readonly<Record<string, number>> {
-  if (prepared === undefined) return {};
-  const [batch, head, query] = prepared.strides;
+export function attendedValues({ strides }: PreparedMask): Readonly<Record<string, number>> {
+  const [batch, head, query] = strides;
   return { attended_batch: batch, attended_head: head, attended_query: query };
 }
 

@@ -25,7 +25,7 @@ import {
   windowOf,
 } from "../segments/index.js";
 import { hidingOf } from "./hiding.wgsl.js";
-import { MOST_PREPARED } from "./prepared-mask.wgsl.js";
+import { MOST_PREPARED } from "./matrix-mask.wgsl.js";
 import { finishProgram, weightsProgram } from "./softmax.wgsl.js";
 
 type Problem = AttentionProblem<DeviceMemory>;

@@ -1,10 +1,10 @@
 import { floatTypes, type GemmProblem } from "@backplane/core";
 import type { DeviceMemory } from "../../runtime/index.js";
 import type { OperationEntry } from "../operation.js";
+import { matrixUnits } from "../units.js";
 import { runGemm } from "./gemm.js";
 import { gemmSegments } from "./segments.js";
 import { type GemmShape, gemmFields } from "./shape.js";
-import { matrixUnits } from "./units.js";
 import { gemmVariants, splittingDetails } from "./variants.js";
 
 export { runGemm } from "./gemm.js";
@@ -14,7 +14,6 @@ export { type GemmChoice, selectGemm } from "./select.js";
 export type { GemmShape } from "./shape.js";
 export { SHORTEST as SHORTEST_SPLIT } from "./split/split-tile.js";
 export { type Block, wideBinding, wideParameters, wideText } from "./split/wide.wgsl.js";
-export { matrixUnits } from "./units.js";
 export { canSplit, type GemmVariant, gemmVariants, splitTile } from "./variants.js";
 
 export const gemm: OperationEntry<"gemm", GemmProblem<DeviceMemory>, GemmShape> = {

@@ -1,4 +1,4 @@
-/** What only devices with matrix units run; see `units.ts`. */
+/** Of `../matrix-units.ts`. */
 export { inUnits } from "./in-units.js";
 export { matrixProgram } from "./matrices.wgsl.js";
 export { enqueueSplit } from "./split/split.js";

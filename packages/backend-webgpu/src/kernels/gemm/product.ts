@@ -1,6 +1,7 @@
 import type { GemmProblem } from "@backplane/core";
 import { floatLayouts, type Program } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import { matrixUnits } from "../units.js";
 import { directProgram } from "./direct.wgsl.js";
 import { tiledProgram } from "./gemm.wgsl.js";
 import { type KeptChoice, programFor } from "./kept.js";
@@ -11,7 +12,6 @@ import type { AlignedShape } from "./shape.js";
 import { streamedProgram } from "./streamed.wgsl.js";
 import { thinProgram, thinSpan, thinVectors } from "./thin.wgsl.js";
 import { turnedOperand } from "./turned.js";
-import { matrixUnits } from "./units.js";
 import {
   type DirectVariant,
   type GemmVariant,
