@@ -96,6 +96,7 @@ export function oneRowKernel(
                 i32.add(ahead, i32.mul(i32.divU(unitsBefore, unitsAtOnce), nextStep)),
                 nextStep,
                 scratch,
+                zeroPoints,
                 sums,
                 count,
                 units,

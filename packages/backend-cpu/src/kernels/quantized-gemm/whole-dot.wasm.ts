@@ -40,7 +40,8 @@ export const zerosAfterScales: number = stretchBlocks * groupScaleBytes;
  *   a      A in f32, for blocks that are not held
  *   b      `bRow` bytes from row to row; `last` is the number of the last row that there is, which those after it repeat
  *   next   what is read next, and `nextStep`: see `dotFunction`
- *   scales f32, of all columns of a block and then of the next one; the zero points (i32) lie likewise, `zerosAfterScales` behind
+ *   scales f32, of all columns of a block and then of the next one; the zero points (i32) lie likewise, `zerosAfterScales` behind;
+ *          if `hasZeros` is 0, they are all that of weights that are stored without one
  *   sums   a vector
  */
 export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): FunctionReference {
@@ -49,10 +50,18 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
       label,
       {
         ...({ split: "i32", a: "i32", b: "i32", bRow: "i32", last: "i32", next: "i32" } as const),
-        ...({ nextStep: "i32", scales: "i32", sums: "i32", blocks: "i32", units: "i32" } as const),
+        ...({
+          nextStep: "i32",
+          scales: "i32",
+          hasZeros: "i32",
+          sums: "i32",
+          blocks: "i32",
+          units: "i32",
+        } as const),
       },
-      (f, { split, a, b, bRow, last, next, nextStep, scales, sums, blocks, units }) => {
+      (f, { split, a, b, bRow, last, next, nextStep, scales, hasZeros, sums, blocks, units }) => {
         const load = stepLoads(f, bits);
+        const highUnits = f.let(f32x4.const(2 ** 16));
         const columns = Array.from({ length: groupColumns }, (_, j) => j);
         const at = columns.map((j) => f.let(i32.add(b, i32.mul(bRow, i32.minU(last, j)))));
         const total = f.let(v128.load(sums));
@@ -103,18 +112,24 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
                   });
                 });
                 const start = f.let(i32.sub(split, i32.mul(units, unitWeights * partBytes)));
-                const zeros = f.let(v128.load(scales, zerosAfterScales));
-                const [upper, lower] = (
-                  [
-                    [high, blockFacts.high, blockFacts.highUnit],
-                    [low, blockFacts.low, blockFacts.lowUnit],
-                  ] as const
-                ).map(([part, ofX, unit]) => {
-                  const less = i32x4.mul(zeros, v128.load32Splat(start, ofX));
-                  const whole = i32x4.sub(sumOfLanes(f, part, i32x4.add), less);
-                  return f.let(f32x4.mul(f32x4.convertI32x4S(whole), v128.load32Splat(start, unit)));
-                });
-                f.set(blockSums, f32x4.add(upper!, lower!));
+                const parts = { high, low } as const;
+                const less = { high: f.local("v128"), low: f.local("v128") } as const;
+                f.if(
+                  hasZeros,
+                  () => {
+                    const zeros = f.let(v128.load(scales, zerosAfterScales));
+                    for (const part of ["high", "low"] as const)
+                      f.set(less[part], i32x4.mul(zeros, v128.load32Splat(start, blockFacts[part])));
+                  },
+                  () => {
+                    for (const part of ["high", "low"] as const)
+                      f.set(less[part], v128.load32Splat(start, blockFacts[`${part}TimesMiddle`]));
+                  },
+                );
+                const inUnits = (part: "high" | "low"): Value<"v128"> =>
+                  f32x4.convertI32x4S(i32x4.sub(sumOfLanes(f, parts[part], i32x4.add), less[part]));
+                const whole = f.multiplyAdd(f.let(inUnits("high")), highUnits, f.let(inUnits("low")));
+                f.set(blockSums, f32x4.mul(whole, v128.load32Splat(start, blockFacts.unit)));
               },
               () => {
                 const block = i32.shrU(i32.sub(scales, firstScale), Math.log2(groupScaleBytes));
