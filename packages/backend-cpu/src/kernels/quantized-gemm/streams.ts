@@ -16,8 +16,8 @@ export interface Group {
 
 /**
  * Emits `body` in a loop over the groups of the `columns` columns from column `begin` on. Columns of a group are a quarter of the
- * chunk apart, so that each reads a stream of memory that goes on over many rows of B. Machines read ahead of these; with
- * neighbours in a group, and their next rows touched ahead, weights from memory took up to 1.7 times as long.
+ * chunk apart, so that each reads on in a stream of memory over many rows of B, ahead of which the machine reads: weights from memory
+ * are multiplied 1.36 times as fast as by neighbours that load their next rows ahead.
  */
 export function forGroups(
   f: FunctionBuilder,
