@@ -2,12 +2,13 @@
 import { dtypeBytes, type FloatType, floatTypes, type QuantizedGemmProblem } from "@backplane/core";
 import { expect } from "chai";
 import { address, type CpuMemory, readSlackBytes } from "#src/kernels/kernel.js";
-import { groupColumns, stretchBlocks } from "#src/kernels/quantized-gemm/dot.wasm.js";
+import { stretchBlocks } from "#src/kernels/quantized-gemm/dot.wasm.js";
 import { chunkColumns } from "#src/kernels/quantized-gemm/finish.js";
 import { mostFewRows, quantizedGemm } from "#src/kernels/quantized-gemm/index.js";
 import { chunkRows } from "#src/kernels/quantized-gemm/prepare.wasm.js";
 import { scalesAtOnce } from "#src/kernels/quantized-gemm/scales.js";
 import { splitBlocks, splitBytes } from "#src/kernels/quantized-gemm/split.wasm.js";
+import { groupColumns } from "#src/kernels/quantized-gemm/streams.js";
 import { types } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";

@@ -8,15 +8,13 @@ import {
   type ModuleBuilder,
   v128,
 } from "../../wasm/index.js";
+import { groupColumns, rowTypes } from "./streams.js";
 import { unitBytes, unitWeights, weightsOf } from "./weights.js";
 
 /** Rows of A that are taken together in f32. */
 export type FewRows = 2 | 4;
 
-/** Columns of C, which are rows of B, whose scales and zero points are prepared together. */
-export const groupColumns = 4;
-
-/** Blocks of each of them that are prepared together. */
+/** Blocks of each column of a group whose scales and zero points are prepared together. */
 export const stretchBlocks = 64;
 
 /** Bytes from the scales of one column to those of the next. */
@@ -31,24 +29,15 @@ const widths: Readonly<Record<FewRows, Readonly<Record<QuantizedBits, 1 | 2>>>> 
   4: { 4: 1, 8: 1 },
 };
 
-/** Bytes that caches load together on most machines. */
-export const lineBytes = 64;
-
 /** Units of all blocks come in pairs. */
 export const unitsAtOnce = 2;
-
-/** Bytes of a group that are taken at once. */
-export const groupBytes = (bits: QuantizedBits): number => unitsAtOnce * groupColumns * unitBytes(bits);
 
 /**
  * sums[i, j] += sum over blocks of scale * (sum over the block of a[i, p] * (stored number - zero point)) for some rows of
  * A and `groupColumns` rows of B. A sum is a vector, each lane of which has every fourth product.
  *
  *   a        f32, `aRow` bytes from row to row
- *   b        `bRow` bytes from row to row; `last` is the number of the last row that there is, which those after it repeat
- *   next     what is read next: each of its lines is touched, as the short rows of a group are no streams that the machine
- *            would see; with it 32,000 x 768 weights come from memory twice as fast
- *   nextStep bytes to what is read next but one: `groupBytes`, or 0 where nothing comes that may be touched
+ *   b0 ...   the rows of B
  *   scales   f32, `columnBytes` from row to row of B, and behind those of all rows, likewise, 2^23 + zero point
  *   sums     vectors, `groupColumns` in a row
  */
@@ -57,26 +46,16 @@ export function dotFunction(module: ModuleBuilder, rows: FewRows, bits: Quantize
     module.function(
       label,
       {
-        ...({
-          a: "i32",
-          aRow: "i32",
-          b: "i32",
-          bRow: "i32",
-          last: "i32",
-          next: "i32",
-          nextStep: "i32",
-          scales: "i32",
-          sums: "i32",
-        } as const),
+        ...({ a: "i32", aRow: "i32", ...rowTypes, scales: "i32", sums: "i32" } as const),
         ...({ blocks: "i32", units: "i32" } as const),
       },
-      (f, { a, aRow, b, bRow, last, next, nextStep, scales, sums, blocks, units }) => {
+      (f, { a, aRow, b0, b1, b2, b3, scales, sums, blocks, units }) => {
         const loads = weightsOf(f, bits);
         const nothing = f.let(f32x4.const(0));
         const columns = range(widths[rows][bits]);
         for (let first = 0; first < groupColumns; first += columns.length) {
           const from = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
-          const at = columns.map((j) => f.let(i32.add(b, i32.mul(bRow, i32.minU(last, first + j)))));
+          const at = [b0, b1, b2, b3].slice(first, first + columns.length);
           const scaleAt = f.let(i32.add(scales, first * columnBytes));
           const inBlock = from.map(() => columns.map(() => f.local("v128")));
           const sumAt = (i: number, j: number) => 16 * (i * groupColumns + first + j);
@@ -106,11 +85,6 @@ export function dotFunction(module: ModuleBuilder, rows: FewRows, bits: Quantize
             f.block((never) => {
               f.while(rest, () => {
                 for (const unit of range(unitsAtOnce)) addUnit(unit, offsets, never);
-                if (first === 0) {
-                  for (let line = 0; line < groupBytes(bits); line += lineBytes)
-                    f.let(i32.load8U(next, line));
-                  f.add(next, nextStep);
-                }
                 for (const place of at) f.add(place, unitsAtOnce * unitBytes(bits));
                 for (const row of from) f.add(row, unitsAtOnce * 4 * unitWeights);
                 f.set(rest, i32.sub(rest, unitsAtOnce));

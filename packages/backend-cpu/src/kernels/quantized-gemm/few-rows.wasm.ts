@@ -1,18 +1,11 @@
 import type { FloatType, QuantizedBits } from "@backplane/core";
-import { f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
+import { type Arg, f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
 import { elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors, sumOfLanes } from "../vector/index.js";
-import {
-  columnBytes,
-  dotFunction,
-  type FewRows,
-  groupBytes,
-  groupColumns,
-  stretchBlocks,
-  unitsAtOnce,
-} from "./dot.wasm.js";
+import { columnBytes, dotFunction, type FewRows, stretchBlocks } from "./dot.wasm.js";
 import { chunkColumns, finishRows, finishTypes, resultRowBytes } from "./finish.js";
+import { forGroups, groupColumns } from "./streams.js";
 import { middleOf, raisedBits, unitBytes, unitWeights } from "./weights.js";
 
 const ownTypes = {
@@ -58,7 +51,6 @@ export function fewRowsKernel(
       const columns = f.let(i32.minU(i32.sub(n, begin), chunkColumns));
       const blockUnits = f.let(i32.mul(blocks, units));
       const aRow = f.let(i32.mul(blockUnits, 4 * unitWeights));
-      const bRow = f.let(i32.mul(blockUnits, unitBytes(bits)));
       const offsets = f.let(i32.add(scratch, groupColumns * columnBytes));
       const sums = f.let(i32.add(scratch, preparedBytes));
       const results = f.let(i32.add(sums, rows * sumBytes));
@@ -68,74 +60,58 @@ export function fewRowsKernel(
       const fill = (address: Local<"i32">, value: Local<"v128">, vectors: number): void => {
         for (let i = 0; i < vectors; i++) f.store(address, value, 16 * i);
       };
-      const to = f.let(results);
       fill(offsets, middle, (groupColumns * columnBytes) / 16);
 
-      f.forRange(
-        0,
-        columns,
-        (column) => {
-          const last = f.let(i32.sub(i32.sub(columns, column), 1));
-          fill(sums, nothing, rows * groupColumns);
-          const group = f.let(i32.add(b, i32.mul(i32.add(begin, column), bRow)));
-          // The next rows, if there are so many.
-          const ahead = f.let(group);
-          const nextStep = f.let(i32.const(0));
-          f.if(i32.leU(i32.add(i32.add(begin, column), 2 * groupColumns), n), () => {
-            f.add(ahead, i32.mul(bRow, groupColumns));
-            f.set(nextStep, i32.const(groupBytes(bits)));
-          });
-          f.forRange(
-            0,
-            blocks,
-            (block) => {
-              const count = f.let(i32.minU(i32.sub(blocks, block), stretchBlocks));
-              const place = f.let(offsets);
-              f.forRange(0, groupColumns, (j) => {
-                const row = f.let(i32.add(begin, i32.add(column, i32.minU(j, last))));
-                const first = f.let(i32.add(i32.mul(row, blocks), block));
+      forGroups(f, { begin, columns, n }, ({ row, store }) => {
+        fill(sums, nothing, rows * groupColumns);
+        f.forRange(
+          0,
+          blocks,
+          (block) => {
+            const count = f.let(i32.minU(i32.sub(blocks, block), stretchBlocks));
+            const firstOf = (j: Arg<"i32">) => i32.add(i32.mul(row(j), blocks), block);
+            const place = f.let(offsets);
+            f.forRange(0, groupColumns, (j) => {
+              const first = f.let(firstOf(j));
+              mapVectors(f, {
+                count,
+                inputs: [
+                  {
+                    at: f.let(i32.add(scales, i32.shl(first, scaleElements.shift))),
+                    elements: scaleElements,
+                  },
+                ],
+                output: { at: f.let(i32.sub(place, groupColumns * columnBytes)), elements: plain },
+                compute: (values) => values!,
+                unroll: 1,
+              });
+              f.if(zeroPoints, () =>
                 mapVectors(f, {
                   count,
-                  inputs: [
-                    {
-                      at: f.let(i32.add(scales, i32.shl(first, scaleElements.shift))),
-                      elements: scaleElements,
-                    },
-                  ],
-                  output: { at: f.let(i32.sub(place, groupColumns * columnBytes)), elements: plain },
-                  compute: (values) => values!,
+                  inputs: [{ at: f.let(i32.add(zeroPoints, first)), elements: bytes }],
+                  output: { at: f.let(place), elements: plain },
+                  compute: (values) => v128.or(values!, upper),
                   unroll: 1,
-                });
-                f.if(zeroPoints, () =>
-                  mapVectors(f, {
-                    count,
-                    inputs: [{ at: f.let(i32.add(zeroPoints, first)), elements: bytes }],
-                    output: { at: f.let(place), elements: plain },
-                    compute: (values) => v128.or(values!, upper),
-                    unroll: 1,
-                  }),
-                );
-                f.add(place, columnBytes);
-              });
-              const unitsBefore = f.let(i32.mul(block, units));
-              const ownA = i32.add(a, i32.mul(unitsBefore, 4 * unitWeights));
-              const ownB = f.let(i32.add(group, i32.mul(unitsBefore, unitBytes(bits))));
-              const next = i32.add(ahead, i32.mul(i32.divU(unitsBefore, unitsAtOnce), nextStep));
-              const operands = [ownA, aRow, ownB, bRow, last, next, nextStep, scratch, sums, count, units];
-              f.call(dotFunction(module, rows, bits), ...operands);
-            },
-            { step: stretchBlocks },
-          );
-          for (let row = 0; row < rows; row++) {
-            const vectors = Array.from({ length: groupColumns }, (_, j) =>
-              f.let(v128.load(sums, row * sumBytes + 16 * j)),
+                }),
+              );
+              f.add(place, columnBytes);
+            });
+            const stored = f.let(i32.mul(units, unitBytes(bits)));
+            const own = Array.from({ length: groupColumns }, (_, j) =>
+              i32.add(b, i32.mul(firstOf(j), stored)),
             );
-            f.store(to, sumOfLanes(f, vectors), row * resultRowBytes);
-          }
-          f.add(to, 4 * groupColumns);
-        },
-        { step: groupColumns },
-      );
+            const ownA = i32.add(a, i32.mul(i32.mul(block, units), 4 * unitWeights));
+            f.call(dotFunction(module, rows, bits), ownA, aRow, ...own, scratch, sums, count, units);
+          },
+          { step: stretchBlocks },
+        );
+        for (let i = 0; i < rows; i++) {
+          const vectors = Array.from({ length: groupColumns }, (_, j) =>
+            f.let(v128.load(sums, i * sumBytes + 16 * j)),
+          );
+          store(i32.add(results, i * resultRowBytes), f.let(sumOfLanes(f, vectors)));
+        }
+      });
 
       finishRows(f, module, rows, target, parameters, { results, begin, columns });
     },

@@ -2,10 +2,11 @@ import type { FloatType, QuantizedBits } from "@backplane/core";
 import { f32x4, i32, i32x4, type Local, v128 } from "../../wasm/index.js";
 import { elementFormats, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
-import { groupBytes, groupColumns, stretchBlocks, unitsAtOnce } from "./dot.wasm.js";
+import { stretchBlocks } from "./dot.wasm.js";
 import { chunkColumns, finishRows, finishTypes, resultRowBytes } from "./finish.js";
 import { gatherScales } from "./scales.js";
 import { blockFacts, partBytes } from "./split.wasm.js";
+import { forGroups, groupColumns } from "./streams.js";
 import { unitBytes, unitWeights } from "./weights.js";
 import { groupScaleBytes, wholeDotFunction, zerosAfterScales } from "./whole-dot.wasm.js";
 
@@ -46,68 +47,46 @@ export function oneRowKernel(
       const target = elementsOf(f, dtype);
       const begin = f.let(i32.mul(chunk, chunkColumns));
       const columns = f.let(i32.minU(i32.sub(n, begin), chunkColumns));
-      const bRow = f.let(i32.mul(i32.mul(blocks, units), unitBytes(bits)));
       const splitBlock = f.let(i32.add(i32.mul(units, unitWeights * partBytes), blockFacts.bytes));
       const zeros = f.let(i32.add(scratch, zerosAfterScales));
       const sums = f.let(i32.add(zeros, zerosAfterScales));
       const results = f.let(i32.add(sums, vectorBytes));
-      const to = f.let(results);
       const middle = f.let(i32x4.const(2 ** (bits - 1)));
       const place = f.let(zeros);
       f.forRange(0, stretchBlocks, () => {
         f.store(place, middle);
         f.add(place, groupScaleBytes);
       });
-      f.forRange(
-        0,
-        columns,
-        (column) => {
-          const last = f.let(i32.sub(i32.sub(columns, column), 1));
-          const row = f.let(i32.add(begin, column));
-          const group = f.let(i32.add(b, i32.mul(row, bRow)));
-          // The next rows, if there are so many.
-          const ahead = f.let(group);
-          const nextStep = f.let(i32.const(0));
-          f.if(i32.leU(i32.add(row, 2 * groupColumns), n), () => {
-            f.add(ahead, i32.mul(bRow, groupColumns));
-            f.set(nextStep, i32.const(groupBytes(bits)));
-          });
-          f.store(sums, f32x4.const(0));
-          f.forRange(
-            0,
-            blocks,
-            (block) => {
-              const count = f.let(i32.minU(i32.sub(blocks, block), stretchBlocks));
-              const first = Array.from({ length: groupColumns }, (_, j) =>
-                f.let(i32.add(i32.mul(i32.add(row, i32.minU(j, last)), blocks), block)),
-              );
-              const from = (operand: Local<"i32">, shift: number) =>
-                first.map((place) => f.let(i32.add(operand, i32.shl(place, shift))));
-              gatherScales(f, scaleType, from(scales, elementFormats[scaleType].shift), scratch, count);
-              f.if(zeroPoints, () => gatherScales(f, "u8", from(zeroPoints, 0), zeros, count));
-              const unitsBefore = f.let(i32.mul(block, units));
-              f.call(
-                wholeDotFunction(module, bits),
-                i32.add(split, i32.mul(block, splitBlock)),
-                i32.add(a, i32.mul(unitsBefore, 4 * unitWeights)),
-                i32.add(group, i32.mul(unitsBefore, unitBytes(bits))),
-                bRow,
-                last,
-                i32.add(ahead, i32.mul(i32.divU(unitsBefore, unitsAtOnce), nextStep)),
-                nextStep,
-                scratch,
-                sums,
-                count,
-                units,
-              );
-            },
-            { step: stretchBlocks },
-          );
-          f.store(to, v128.load(sums));
-          f.add(to, 4 * groupColumns);
-        },
-        { step: groupColumns },
-      );
+      forGroups(f, { begin, columns, n }, ({ row, store }) => {
+        const rows = Array.from({ length: groupColumns }, (_, j) => f.let(row(j)));
+        f.store(sums, f32x4.const(0));
+        f.forRange(
+          0,
+          blocks,
+          (block) => {
+            const count = f.let(i32.minU(i32.sub(blocks, block), stretchBlocks));
+            const first = rows.map((row) => f.let(i32.add(i32.mul(row, blocks), block)));
+            const from = (operand: Local<"i32">, shift: number) =>
+              first.map((place) => f.let(i32.add(operand, i32.shl(place, shift))));
+            gatherScales(f, scaleType, from(scales, elementFormats[scaleType].shift), scratch, count);
+            f.if(zeroPoints, () => gatherScales(f, "u8", from(zeroPoints, 0), zeros, count));
+            const stored = f.let(i32.mul(units, unitBytes(bits)));
+            f.call(
+              wholeDotFunction(module, bits),
+              i32.add(split, i32.mul(block, splitBlock)),
+              i32.add(a, i32.mul(i32.mul(block, units), 4 * unitWeights)),
+              ...first.map((place) => i32.add(b, i32.mul(place, stored))),
+              scratch,
+              zeroPoints,
+              sums,
+              count,
+              units,
+            );
+          },
+          { step: stretchBlocks },
+        );
+        store(results, f.let(v128.load(sums)));
+      });
       finishRows(f, module, 1, target, parameters, { results, begin, columns });
     },
   });

@@ -39,10 +39,18 @@ const wholeBits = 30;
 const exponents = { least: -60, most: 100 } as const;
 
 /**
- * A block of A in memory: what is known of it, and then its parts. The units of the high and of the low parts are 2^16 u and u (f32);
- * then there are the sums of the high and of the low parts, and whether the block is held (i32).
+ * A block of A in memory: what is known of it, and then its parts. First u (f32); then the sums of the high and of the low parts, the
+ * same times the zero point of weights that are stored without one, and whether the block is held (i32).
  */
-export const blockFacts = { highUnit: 0, lowUnit: 4, high: 8, low: 12, held: 16, bytes: 32 } as const;
+export const blockFacts = {
+  unit: 0,
+  high: 4,
+  low: 8,
+  highTimesMiddle: 12,
+  lowTimesMiddle: 16,
+  held: 20,
+  bytes: 32,
+} as const;
 
 /** Bytes of the parts of a number. */
 export const partBytes = 4;
@@ -137,10 +145,12 @@ export function splitKernel(bits: QuantizedBits): Kernel<SplitTypes> {
           f.add(at, 4 * unitWeights);
           f.add(to, partBytes * unitWeights);
         });
-        f.store(factAt, i32.add(unit, 16 << 23), blockFacts.highUnit);
-        f.store(factAt, unit, blockFacts.lowUnit);
-        f.store(factAt, overLanes(f, sums[0], i32x4.add), blockFacts.high);
-        f.store(factAt, overLanes(f, sums[1], i32x4.add), blockFacts.low);
+        f.store(factAt, unit, blockFacts.unit);
+        for (const [i, part] of (["high", "low"] as const).entries()) {
+          const sum = f.let(overLanes(f, sums[i]!, i32x4.add));
+          f.store(factAt, sum, blockFacts[part]);
+          f.store(factAt, i32.mul(sum, 2 ** (bits - 1)), blockFacts[`${part}TimesMiddle`]);
+        }
         const inRange = i32.ltS(largest, exponentBits(exponents.most + 1));
         f.store(factAt, i32.and(i32x4.allTrue(held), inRange), blockFacts.held);
       });

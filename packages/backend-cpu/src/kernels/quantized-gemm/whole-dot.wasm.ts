@@ -14,8 +14,9 @@ import {
   v128,
 } from "../../wasm/index.js";
 import { sumOfLanes } from "../vector/index.js";
-import { groupBytes, groupColumns, lineBytes, stretchBlocks, unitsAtOnce } from "./dot.wasm.js";
+import { stretchBlocks, unitsAtOnce } from "./dot.wasm.js";
 import { blockFacts, partBytes } from "./split.wasm.js";
+import { groupColumns, rowTypes } from "./streams.js";
 import { raisedBits, unitBytes, unitWeights, weightsOf } from "./weights.js";
 
 /** Weights that one instruction multiplies. */
@@ -38,9 +39,9 @@ export const zerosAfterScales: number = stretchBlocks * groupScaleBytes;
  *
  *   split  A in whole numbers
  *   a      A in f32, for blocks that are not held
- *   b      `bRow` bytes from row to row; `last` is the number of the last row that there is, which those after it repeat
- *   next   what is read next, and `nextStep`: see `dotFunction`
- *   scales f32, of all columns of a block and then of the next one; the zero points (i32) lie likewise, `zerosAfterScales` behind
+ *   b0 ... the rows of B
+ *   scales f32, of all columns of a block and then of the next one; the zero points (i32) lie likewise, `zerosAfterScales` behind;
+ *          if `hasZeros` is 0, they are all that of weights that are stored without one
  *   sums   a vector
  */
 export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): FunctionReference {
@@ -48,13 +49,14 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
     module.function(
       label,
       {
-        ...({ split: "i32", a: "i32", b: "i32", bRow: "i32", last: "i32", next: "i32" } as const),
-        ...({ nextStep: "i32", scales: "i32", sums: "i32", blocks: "i32", units: "i32" } as const),
+        ...({ split: "i32", a: "i32", ...rowTypes, scales: "i32", hasZeros: "i32", sums: "i32" } as const),
+        ...({ blocks: "i32", units: "i32" } as const),
       },
-      (f, { split, a, b, bRow, last, next, nextStep, scales, sums, blocks, units }) => {
+      (f, { split, a, b0, b1, b2, b3, scales, hasZeros, sums, blocks, units }) => {
         const load = stepLoads(f, bits);
+        const highUnits = f.let(f32x4.const(2 ** 16));
         const columns = Array.from({ length: groupColumns }, (_, j) => j);
-        const at = columns.map((j) => f.let(i32.add(b, i32.mul(bRow, i32.minU(last, j)))));
+        const at = [b0, b1, b2, b3];
         const total = f.let(v128.load(sums));
         const high = columns.map(() => f.local("v128"));
         const low = columns.map(() => f.local("v128"));
@@ -78,8 +80,6 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
             // Never taken: see tileFunction of gemm.
             f.brIf(never, i32.eq(rest, -1 - step));
           }
-          for (let line = 0; line < groupBytes(bits); line += lineBytes) f.let(i32.load8U(next, line));
-          f.add(next, nextStep);
           for (const place of at) f.add(place, unitsAtOnce * unitBytes(bits));
           f.add(split, weights * partBytes);
         };
@@ -103,29 +103,34 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
                   });
                 });
                 const start = f.let(i32.sub(split, i32.mul(units, unitWeights * partBytes)));
-                const zeros = f.let(v128.load(scales, zerosAfterScales));
-                const [upper, lower] = (
-                  [
-                    [high, blockFacts.high, blockFacts.highUnit],
-                    [low, blockFacts.low, blockFacts.lowUnit],
-                  ] as const
-                ).map(([part, ofX, unit]) => {
-                  const less = i32x4.mul(zeros, v128.load32Splat(start, ofX));
-                  const whole = i32x4.sub(sumOfLanes(f, part, i32x4.add), less);
-                  return f.let(f32x4.mul(f32x4.convertI32x4S(whole), v128.load32Splat(start, unit)));
-                });
-                f.set(blockSums, f32x4.add(upper!, lower!));
+                const parts = { high, low } as const;
+                const less = { high: f.local("v128"), low: f.local("v128") } as const;
+                f.if(
+                  hasZeros,
+                  () => {
+                    const zeros = f.let(v128.load(scales, zerosAfterScales));
+                    for (const part of ["high", "low"] as const)
+                      f.set(less[part], i32x4.mul(zeros, v128.load32Splat(start, blockFacts[part])));
+                  },
+                  () => {
+                    for (const part of ["high", "low"] as const)
+                      f.set(less[part], v128.load32Splat(start, blockFacts[`${part}TimesMiddle`]));
+                  },
+                );
+                const inUnits = (part: "high" | "low"): Value<"v128"> =>
+                  f32x4.convertI32x4S(i32x4.sub(sumOfLanes(f, parts[part], i32x4.add), less[part]));
+                const whole = f.multiplyAdd(f.let(inUnits("high")), highUnits, f.let(inUnits("low")));
+                f.set(blockSums, f32x4.mul(whole, v128.load32Splat(start, blockFacts.unit)));
               },
               () => {
                 const block = i32.shrU(i32.sub(scales, firstScale), Math.log2(groupScaleBytes));
                 const row = i32.add(a, i32.mul(i32.mul(block, units), 4 * unitWeights));
                 const zeros = i32.add(scales, zerosAfterScales);
-                const own = [row, at[0]!, bRow, last, zeros, units];
+                const own = [row, ...at, zeros, units];
                 f.set(blockSums, callValue("v128", plainBlockFunction(module, bits), ...own));
                 const stored = f.let(i32.mul(units, unitBytes(bits)));
                 for (const place of at) f.add(place, stored);
                 f.add(split, i32.mul(units, unitWeights * partBytes));
-                f.add(next, i32.mul(i32.divU(units, unitsAtOnce), nextStep));
               },
             );
             f.set(total, f.multiplyAdd(v128.load(scales), blockSums, total));
@@ -163,12 +168,11 @@ function plainBlockFunction(module: ModuleBuilder, bits: QuantizedBits): Functio
     module.functionOf(
       "v128",
       label,
-      { a: "i32", b: "i32", bRow: "i32", last: "i32", zeros: "i32", units: "i32" },
-      (f, { a, b, bRow, last, zeros, units }) => {
+      { a: "i32", ...rowTypes, zeros: "i32", units: "i32" },
+      (f, { a, b0, b1, b2, b3, zeros, units }) => {
         const loads = weightsOf(f, bits);
         const upper = f.let(i32x4.const(raisedBits));
-        const sums = Array.from({ length: groupColumns }, (_, j) => {
-          const at = f.let(i32.add(b, i32.mul(bRow, i32.minU(last, j))));
+        const sums = [b0, b1, b2, b3].map((at, j) => {
           const row = f.let(a);
           const offset = f.let(v128.or(v128.load32Splat(zeros, 4 * j), upper));
           const sum = f.let(f32x4.const(0));
