@@ -8,6 +8,7 @@ import { type Contender, Expectations, openContender } from "./contender.js";
 import { openPeerCase } from "./cpu/compare.js";
 import { installPeers } from "./cpu/installed.js";
 import { openJaxOnGpu } from "./cpu/jax.js";
+import { openOnnxRuntimeOnGpu } from "./cpu/onnxruntime-gpu.js";
 import type { GpuPeerName, Peer } from "./cpu/peer.js";
 import { peerRows } from "./cpu/rows.js";
 import { openTfjsOnGpu } from "./cpu/tfjs.js";
@@ -20,6 +21,8 @@ import { quantile, ratios, stableSpread, summarise } from "./statistics.js";
  */
 
 const openers = {
+  "onnxruntime-web": () => openOnnxRuntimeOnGpu("C++"),
+  "onnxruntime-web-jsep": () => openOnnxRuntimeOnGpu("JavaScript"),
   "tfjs-backend-webgpu": openTfjsOnGpu,
   "jax-js": openJaxOnGpu,
 } as const satisfies Record<GpuPeerName, () => Promise<Peer<GpuPeerName>>>;

@@ -1,6 +1,14 @@
 import { encodeFloat16, type FloatType } from "@backplane/core";
 import type { Inputs } from "../cases/case.js";
-import { type ElementType, elementTypes, encodeModel, type Graph, microsoft, type Node } from "./onnx.js";
+import {
+  type ElementType,
+  elementTypes,
+  encodeModel,
+  type Graph,
+  microsoft,
+  type Node,
+  newestOpset,
+} from "./onnx.js";
 import {
   type Draft,
   integers,
@@ -56,11 +64,18 @@ export interface Form {
 }
 
 /** Ways to ask for the problem: all that a user may well write, since one may be faster than another. */
-export function onnxForms(problem: Problem & { readonly dtype: FloatType }, data: Inputs): Form[] {
-  return drafts(problem, data).map(({ how, graph }) => {
+export function onnxForms(
+  problem: Problem & { readonly dtype: FloatType },
+  data: Inputs,
+  opsets: readonly number[] = [newestOpset],
+): Form[] {
+  return drafts(problem, data).flatMap(({ how, graph }) => {
     const whole = problem.dtype === "f16" ? inHalves(graph) : graph;
     const { inputs, outputs, types = {} } = whole;
-    return { how, model: encodeModel(whole), inputs, outputs, types };
+    return opsets.map((opset) => ({
+      how: opset === newestOpset ? how : `${how}, opset ${opset}`,
+      ...{ model: encodeModel(whole, opset), inputs, outputs, types },
+    }));
   });
 }
 

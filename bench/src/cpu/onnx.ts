@@ -25,7 +25,7 @@ export interface Node {
 export interface Initializer {
   readonly shape: readonly number[];
   /** A Uint16Array has the bits of numbers in f16. */
-  readonly data: Float32Array | BigInt64Array | Uint8Array | Uint16Array;
+  readonly data: Float32Array | BigInt64Array | Int32Array | Uint8Array | Uint16Array;
 }
 
 export interface Graph {
@@ -40,7 +40,7 @@ export interface Graph {
 }
 
 /** Version 23 is the first with Attention; Gelu is there since 20. */
-const opset = 23;
+export const newestOpset = 23;
 const irVersion = 10;
 
 /** The operators that onnxruntime adds, in the only version that there is of them. */
@@ -54,7 +54,7 @@ const attributeTypes = { float: 1, int: 2, string: 3, ints: 7 } as const;
 type Parts = readonly Uint8Array[];
 
 /** The bytes of an ONNX model with one graph. */
-export function encodeModel(graph: Graph): Uint8Array<ArrayBuffer> {
+export function encodeModel(graph: Graph, opset: number = newestOpset): Uint8Array<ArrayBuffer> {
   const { types = {} } = graph;
   const values = (field: number, shapes: Graph["inputs"]) =>
     Object.entries(shapes).flatMap(([name, shape]) =>
@@ -116,6 +116,7 @@ function encodeInitializer(name: string, { shape, data }: Initializer): Parts {
 function elementTypeOf(data: Initializer["data"]): ElementType {
   if (data instanceof Float32Array) return "float32";
   if (data instanceof Uint16Array) return "float16";
+  if (data instanceof Int32Array) return "int32";
   return data instanceof Uint8Array ? "uint8" : "int64";
 }
 

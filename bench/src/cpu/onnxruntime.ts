@@ -1,5 +1,5 @@
 import { decodeFloat16, encodeFloat16 } from "@backplane/core";
-import type { Inputs } from "../cases/case.js";
+import type { Case, Inputs } from "../cases/case.js";
 import type { ElementType } from "./onnx.js";
 import { outputName } from "./onnx-draft.js";
 import { type Form, onnxForms } from "./onnx-models.js";
@@ -7,7 +7,7 @@ import { loadPeer, type Peer, type PeerCase } from "./peer.js";
 import { problemOf } from "./problem.js";
 
 /** The used part of onnxruntime-web and of onnxruntime-node, which are alike. */
-interface OnnxRuntime {
+export interface OnnxRuntime {
   readonly env: {
     readonly versions: Readonly<Record<string, string>>;
     readonly wasm: { numThreads?: number };
@@ -18,14 +18,14 @@ interface OnnxRuntime {
   readonly Tensor: new (type: ElementType, data: Elements, shape: readonly number[]) => Tensor;
 }
 
-type Elements = Float32Array | Uint16Array | Uint8Array | Int32Array | BigInt64Array;
+export type Elements = Float32Array | Uint16Array | Uint8Array | Int32Array | BigInt64Array;
 
-interface Tensor {
+export interface Tensor {
   readonly data: Elements;
 }
 
 /** Numbers in the array that a tensor of each type has. */
-const elements: Readonly<Record<ElementType, (numbers: Float32Array) => Elements>> = {
+export const elements: Readonly<Record<ElementType, (numbers: Float32Array) => Elements>> = {
   float32: (numbers) => numbers,
   uint8: (numbers) => Uint8Array.from(numbers),
   int32: (numbers) => Int32Array.from(numbers),
@@ -34,9 +34,9 @@ const elements: Readonly<Record<ElementType, (numbers: Float32Array) => Elements
   float16: encodeFloat16,
 };
 
-type Tensors = Readonly<Record<string, Tensor>>;
+export type Tensors = Readonly<Record<string, Tensor>>;
 
-interface Session {
+export interface Session {
   run(feeds: Tensors, fetches?: Tensors): Promise<Tensors>;
   release(): Promise<void>;
 }
@@ -45,13 +45,14 @@ export async function openOnnxRuntimeWeb(threads: number): Promise<Peer> {
   const runtime = await loadPeer<OnnxRuntime>("onnxruntime-web");
   // Read when its WebAssembly is instantiated, by the first session.
   runtime.env.wasm.numThreads = threads;
-  const open = opener(runtime, { executionProviders: ["wasm"] }, false);
+  const options = { executionProviders: ["wasm"] };
   return {
     name: "onnxruntime-web",
     version: runtime.env.versions.web ?? "unknown",
     threads,
     note: "its API takes inputs from JavaScript and gives results back to it in each run",
-    open,
+    open: (test, inputs) =>
+      openFastest(test, inputs, [(form) => openForm(runtime, options, false, form, inputs)]),
   };
 }
 
@@ -63,46 +64,46 @@ export async function openOnnxRuntimeNode(threads: number): Promise<Peer> {
     version: runtime.env.versions.node ?? "unknown",
     threads,
     note: "native code; inputs and results stay in the same arrays",
-    open: opener(runtime, options, true),
+    open: (test, inputs) =>
+      openFastest(test, inputs, [(form) => openForm(runtime, options, true, form, inputs)]),
   };
 }
 
-/**
- * Opens the fastest of the forms that work, or throws the error of the first one. `reuse`: results go into an
- * array that was allocated before; otherwise each run returns a new one.
- */
-function opener(
-  runtime: OnnxRuntime,
-  options: Readonly<Record<string, unknown>>,
-  reuse: boolean,
-): Peer["open"] {
-  return async (test, inputs) => {
-    const forms = onnxForms(problemOf(test), inputs);
-    const working: { readonly opened: PeerCase; readonly time: number }[] = [];
-    const failures: unknown[] = [];
-    for (const form of forms)
-      try {
-        const opened = await openForm(runtime, options, reuse, form, inputs);
-        working.push({ opened, time: forms.length === 1 ? 0 : await bestCall(opened) });
-      } catch (error) {
-        failures.push(error);
-      }
-    const [best, ...slower] = working.sort((a, b) => a.time - b.time);
-    for (const { opened } of slower) await opened.close();
-    if (best === undefined) throw failures[0];
-    return best.opened;
-  };
+/** Opens a case in the fastest of the forms and ways that work, or throws the error of the first one. */
+export async function openFastest(
+  test: Case,
+  inputs: Inputs,
+  ways: readonly ((form: Form) => Promise<PeerCase>)[],
+  opsets?: readonly number[],
+): Promise<PeerCase> {
+  const forms = onnxForms(problemOf(test), inputs, opsets);
+  const openers = forms.flatMap((form) => ways.map((open) => () => open(form)));
+  const working: { readonly opened: PeerCase; readonly time: number }[] = [];
+  const failures: unknown[] = [];
+  for (const open of openers)
+    try {
+      const opened = await open();
+      working.push({ opened, time: openers.length === 1 ? 0 : await bestCall(opened) });
+    } catch (error) {
+      failures.push(error);
+    }
+  const [best, ...slower] = working.sort((a, b) => a.time - b.time);
+  for (const { opened } of slower) await opened.close();
+  if (best === undefined) throw failures[0];
+  return best.opened;
 }
 
-/** Milliseconds of the best of a few calls after a first one. */
+/** Milliseconds of a call, the best of a few after a first one. Calls that return before they are done follow one another. */
 async function bestCall(opened: PeerCase): Promise<number> {
+  const calls = opened.finish === undefined ? 1 : 16;
   try {
     await opened.call();
     const times: number[] = [];
     for (let i = 0; i < 5; i++) {
       const start = performance.now();
-      await opened.call();
-      times.push(performance.now() - start);
+      for (let j = 0; j < calls; j++) await opened.call();
+      await opened.finish?.();
+      times.push((performance.now() - start) / calls);
     }
     return Math.min(...times);
   } catch (error) {

@@ -35,8 +35,8 @@ export const peerKinds = {
 
 export type PeerName = keyof typeof peerKinds;
 
-/** Those on WebGPU. onnxruntime-web is not among them: in Node.js its first run there does not return. */
-export type GpuPeerName = "tfjs-backend-webgpu" | "jax-js";
+/** Those on WebGPU. onnxruntime-web has two backends for it: in C++, and the older one in JavaScript. */
+export type GpuPeerName = "onnxruntime-web" | "onnxruntime-web-jsep" | "tfjs-backend-webgpu" | "jax-js";
 
 export const peerNames: readonly PeerName[] = Object.keys(peerKinds) as PeerName[];
 

@@ -2,9 +2,12 @@
 export { type Checkpoint, isModel, readCheckpoint } from "./checkpoint/checkpoint.js";
 export { type ByteSource, FileError, MemorySource, named } from "./checkpoint/file.js";
 export { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
+export { BLOCK, BlockMatrix } from "./matrix.js";
 export { Meter } from "./meter.js";
-export { Transformer } from "./model.js";
+export { Transformer, type Weights } from "./model.js";
 export { Sampler, type SamplerOptions } from "./sampler.js";
+export type { Shape } from "./shape.js";
 export { readLlama2cTokenizer } from "./tokenizer/llama2c.js";
 export { TextJoiner, type Tokenizer } from "./tokenizer/tokenizer.js";
+export { shapes } from "./well-known.js";
 export { type Watch, Writer } from "./writer.js";

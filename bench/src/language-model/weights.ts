@@ -1,0 +1,92 @@
+import { BLOCK, type Shape } from "@backplane/example-story";
+import { generator } from "../data.js";
+
+/** Numbers of 4 bits in blocks of 32 with a scale of f16, in rows, as `quantizedGemm` and `MatMulNBits` take them. */
+export interface HostMatrix {
+  readonly rows: number;
+  readonly columns: number;
+  readonly stored: Uint8Array<ArrayBuffer>;
+  /** Bits of f16. */
+  readonly scales: Uint16Array<ArrayBuffer>;
+}
+
+export interface HostLayer {
+  readonly attentionNorm: Float32Array<ArrayBuffer>;
+  readonly queryKeyValue: HostMatrix;
+  readonly attentionOutput: HostMatrix;
+  readonly feedForwardNorm: Float32Array<ArrayBuffer>;
+  readonly gateUp: HostMatrix;
+  readonly down: HostMatrix;
+}
+
+/** Random weights on the host, the same for everybody. */
+export interface HostWeights {
+  readonly embedding: HostMatrix;
+  readonly layers: readonly HostLayer[];
+  readonly finalNorm: Float32Array<ArrayBuffer>;
+  readonly classifier: HostMatrix;
+}
+
+export function randomWeights(shape: Shape): HostWeights {
+  const { size, hidden, layers, heads, kvHeads, headSize, vocabulary } = shape;
+  const random = generator(1);
+  const matrix = (rows: number, columns: number): HostMatrix => {
+    const words = new Uint32Array((rows * columns) / 8);
+    // Xorshift, since there are a hundred million words.
+    let state = 1 + Math.floor(random() * 2 ** 31);
+    for (let i = 0; i < words.length; i++) {
+      state ^= state << 13;
+      state ^= state >>> 17;
+      state ^= state << 5;
+      words[i] = state;
+    }
+    // Between 2^-8 and 2^-7 in f16.
+    const scales = Uint16Array.from(
+      { length: (rows * columns) / BLOCK },
+      (_, i) => 0x1c00 + ((i * 37) & 0x3ff),
+    );
+    return { rows, columns, stored: new Uint8Array(words.buffer), scales };
+  };
+  // Exact in f16.
+  const norm = () => Float32Array.from({ length: size }, () => 0.5 + Math.floor(1024 * random()) / 1024);
+  return {
+    embedding: matrix(vocabulary, size),
+    layers: Array.from({ length: layers }, () => ({
+      attentionNorm: norm(),
+      queryKeyValue: matrix((heads + 2 * kvHeads) * headSize, size),
+      attentionOutput: matrix(size, heads * headSize),
+      feedForwardNorm: norm(),
+      gateUp: matrix(2 * hidden, size),
+      down: matrix(size, hidden),
+    })),
+    finalNorm: norm(),
+    classifier: matrix(vocabulary, size),
+  };
+}
+
+/** Some rows of a matrix, in the same memory. */
+export function rowsOf({ columns, stored, scales }: HostMatrix, first: number, rows: number): HostMatrix {
+  const [bytes, blocks] = [columns / 2, columns / BLOCK];
+  return {
+    ...{ rows, columns },
+    stored: stored.subarray(first * bytes, (first + rows) * bytes),
+    scales: scales.subarray(first * blocks, (first + rows) * blocks),
+  };
+}
+
+/** The same rows in this order. */
+export function reordered(matrix: HostMatrix, order: readonly number[]): HostMatrix {
+  const { columns } = matrix;
+  const [bytes, blocks] = [columns / 2, columns / BLOCK];
+  const result: HostMatrix = {
+    ...{ rows: order.length, columns },
+    stored: new Uint8Array(order.length * bytes),
+    scales: new Uint16Array(order.length * blocks),
+  };
+  for (const [to, from] of order.entries()) {
+    const { stored, scales } = rowsOf(matrix, from, 1);
+    result.stored.set(stored, to * bytes);
+    result.scales.set(scales, to * blocks);
+  }
+  return result;
+}
