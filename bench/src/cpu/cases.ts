@@ -164,3 +164,20 @@ export const halves: readonly Case[] = [
     { input: many, weight: 1024, bias: 1024, output: many },
   ),
 ];
+
+/** Pools and resizing with channels last, as TensorFlow.js has them. */
+export const channelsLast: readonly Case[] = timedCalls
+  .filter(({ size, operation }) => size === "peers" && (operation === "pool2d" || operation === "resize2d"))
+  .map((timed) => {
+    const [batch, channels, height, width] = timed.rest.inputShape as readonly [
+      number,
+      number,
+      number,
+      number,
+    ];
+    return derived({
+      ...{ ...timed, name: `${timed.name}, channels last` },
+      rest: { ...timed.rest, layout: "NHWC", inputShape: [batch, height, width, channels] },
+      parts: { count: batch, rest: { inputShape: [1, height, width, channels] } },
+    });
+  });

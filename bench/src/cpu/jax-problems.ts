@@ -4,6 +4,7 @@ import {
   type AttentionProblem,
   type ConvolutionProblem,
   type CopyForm,
+  checkChannelsFirst,
   copyForm,
   evaluateMap,
   type MapProblem,
@@ -111,6 +112,7 @@ export function prepare(jax: Jax, problem: Problem): Prepared {
       return { how: "topK", shapes: { input: shape }, compute: (input) => lax.topK(input!, count) };
     }
     case "pool2d":
+      checkChannelsFirst(problem, "jax-js");
       return pool2d(numpy, lax, problem);
     case "random": {
       const { kind, count } = problem;

@@ -30,6 +30,7 @@ import {
   type ArgReduceProblem,
   type BinaryProblem,
   type CopyProblem,
+  checkChannelsFirst,
   copyForm,
   evaluateMap,
   type GatherProblem,
@@ -266,7 +267,9 @@ function scatter({ shape, indexShape }: ScatterProblem): Draft {
   });
 }
 
-function pool2d({ kind, inputShape, kernel, stride = kernel, padding = [0, 0, 0, 0] }: PoolProblem): Draft {
+function pool2d(problem: PoolProblem): Draft {
+  checkChannelsFirst(problem, "onnxruntime");
+  const { kind, inputShape, kernel, stride = kernel, padding = [0, 0, 0, 0] } = problem;
   const [images, channels, height, width] = inputShape;
   const [top, left, bottom, right] = padding;
   const extent = (size: number, axis: 0 | 1) => Math.floor((size - kernel[axis]) / stride[axis]) + 1;
@@ -276,7 +279,9 @@ function pool2d({ kind, inputShape, kernel, stride = kernel, padding = [0, 0, 0,
   });
 }
 
-function resize2d({ kind, inputShape, outputHeight, outputWidth }: ResizeProblem): Draft {
+function resize2d(problem: ResizeProblem): Draft {
+  checkChannelsFirst(problem, "onnxruntime");
+  const { kind, inputShape, outputHeight, outputWidth } = problem;
   const [images, channels] = inputShape;
   const output = [images, channels, outputHeight, outputWidth];
   return single("Resize", { input: inputShape }, output, {

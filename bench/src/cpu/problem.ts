@@ -178,8 +178,10 @@ export interface ScatterProblem {
 export interface PoolProblem {
   readonly operation: "pool2d";
   readonly kind: "max" | "mean";
-  /** NCHW. */
+  /** In the order of the layout. */
   readonly inputShape: readonly [number, number, number, number];
+  /** Default: NCHW. */
+  readonly layout?: "NHWC";
   readonly kernel: readonly [number, number];
   /** Default: the kernel. */
   readonly stride?: readonly [number, number];
@@ -191,8 +193,10 @@ export interface PoolProblem {
 export interface ResizeProblem {
   readonly operation: "resize2d";
   readonly kind: "bilinear" | "nearest";
-  /** NCHW. */
+  /** In the order of the layout. */
   readonly inputShape: readonly [number, number, number, number];
+  /** Default: NCHW. */
+  readonly layout?: "NHWC";
   readonly outputHeight: number;
   readonly outputWidth: number;
 }
@@ -360,4 +364,9 @@ export function problemInF32(test: Case, library: string): Problem {
   const { outputDtype = problem.dtype } = test.problem;
   if (problem.dtype === "f16" || outputDtype === "f16") throw new Error(`${library} has no f16 here`);
   return problem;
+}
+
+/** Throws for images with channels last, which only TensorFlow.js has. */
+export function checkChannelsFirst({ layout }: Pick<PoolProblem, "layout">, library: string): void {
+  if (layout !== undefined) throw new Error(`${library} has no channels last`);
 }

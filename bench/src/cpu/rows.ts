@@ -6,7 +6,7 @@ import { derivedCases } from "../cases/derived.js";
 import { add, binary, unary } from "../cases/elementwise.js";
 import { batchedGemm, gemm } from "../cases/gemm.js";
 import { reduce } from "../cases/reduce.js";
-import { adam, chainOfSix, copies, halves, randoms, reductions } from "./cases.js";
+import { adam, chainOfSix, channelsLast, copies, halves, randoms, reductions } from "./cases.js";
 import { attentionGradient, normalizeGradient, pool2dGradient, softmaxGradient } from "./gradients.js";
 
 /** A case that peers do too. */
@@ -81,7 +81,7 @@ export const peerRows: readonly PeerRow[] = [
   row(unary("relu", elements), 1),
   row(add(4096, 4096, false), 1),
   row(binary("mul", 4096, 4096, false), 1),
-  ...derivedCases("peers").map((test) =>
+  ...[...derivedCases("peers"), ...channelsLast].map((test) =>
     row(test, moves.some((start) => test.name.startsWith(start)) ? 1 : 1.3),
   ),
   ...copies.map((test) => row(test, 1)),

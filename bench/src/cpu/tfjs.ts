@@ -421,17 +421,19 @@ function image(
   problem: PoolProblem | ResizeProblem,
   array: (name: string) => Float32Array,
 ): Prepared {
-  const { inputShape } = problem;
-  const [images, channels, height, width] = inputShape;
-  const input = tf.tensor(permuted(array("input"), inputShape, [0, 2, 3, 1]), [
-    images,
-    height,
-    width,
-    channels,
-  ]);
+  const { inputShape, layout } = problem;
+  const data = array("input");
+  const last = [0, 2, 3, 1];
+  const input =
+    layout === "NHWC"
+      ? tf.tensor(data, inputShape)
+      : tf.tensor(
+          permuted(data, inputShape, last),
+          last.map((axis) => inputShape[axis]!),
+        );
   const prepared = (how: string, compute: () => Tensor): Prepared => ({
     ...{ how: `${how}, NHWC`, tensors: { input }, compute },
-    order: (data, shape) => permuted(data, shape, [0, 3, 1, 2]),
+    ...(layout === "NHWC" ? {} : { order: (data, shape) => permuted(data, shape, [0, 3, 1, 2]) }),
   });
   if (problem.operation === "resize2d") {
     const { kind, outputHeight, outputWidth } = problem;

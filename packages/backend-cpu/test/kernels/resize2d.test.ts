@@ -39,6 +39,10 @@ const shapes: readonly Shape[] = [
   planes([2, 3000], [2, 6001]),
   planes([300, 200], [40, 70]),
   planes([30, 40], [60, 80]),
+  // Twice as wide: all numbers of columns left after eight at a time, two panels, and four rows between the same two.
+  ...[1, 2, 3, 5, 6, 7].map((width) => planes([3, width], [6, 2 * width])),
+  planes([2, 701], [4, 1402]),
+  planes([4, 5], [16, 10]),
   ...[2, 3, 4, 5, 7, 8, 16, 33].map((inner) => channels([4, 5], [7, 9], inner)),
   channels([4, 5], [8, 10], 20_000),
 ];

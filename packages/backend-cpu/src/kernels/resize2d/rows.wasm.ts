@@ -16,6 +16,7 @@ import {
   blendFunction,
   blendTwoFunction,
   doubleFunction,
+  doubleTwoFunction,
   recordBytes,
   uppersAt,
   weightsAt,
@@ -180,7 +181,6 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
             i32.eq(low, high),
             () => f.call(storeLineFunction(module, dtype), to, first, columns),
             () => {
-              widen(second, ofSecond, high);
               next.set(i32.add(work.y, 1));
               const isBetween = i32.and(i32.eq(next.place.lower, lower), i32.eq(next.place.upper, upper));
               const isThere = i32.and(
@@ -192,12 +192,22 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
                 i32.and(isBetween, isThere),
                 () => {
                   const nextTo = f.let(i32.add(to, rowBytes));
-                  f.call(blendTwoFunction(module, dtype), to, ...lines, columns, nextTo, next.place.weight);
+                  if (reach === "near" || dtype === "f16") {
+                    widen(second, ofSecond, high);
+                    f.call(blendTwoFunction(module, dtype), to, ...lines, columns, nextTo, next.place.weight);
+                  } else {
+                    const doubled = [first, high, work.x, columns, parameters.width] as const;
+                    f.call(doubleTwoFunction(module), ...doubled, to, weight, nextTo, next.place.weight);
+                    f.set(ofFirst, high);
+                  }
                   f.set(to, nextTo);
                   f.add(work.y, 1);
                   f.add(work.row, 1);
                 },
-                () => f.call(blendFunction(module, dtype), to, ...lines, columns),
+                () => {
+                  widen(second, ofSecond, high);
+                  f.call(blendFunction(module, dtype), to, ...lines, columns);
+                },
               );
             },
           );
