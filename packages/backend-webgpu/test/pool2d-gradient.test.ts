@@ -102,6 +102,22 @@ describe("webgpu pool2dGradient plans", () => {
     assert.equal(channelsOf([2, 8, 12, 8], { inputGradient: 8 }), undefined);
   });
 
+  it("take strips of eight of f16 without channels, if windows are whole vectors of four", () => {
+    const widthOf = (change: Partial<Shape>, at?: Readonly<Record<string, number>>) => {
+      const plan = planPool2dGradient(problemOf({ ...plain, dtype: "f16", ...change }, at));
+      return plan.form === "strips" ? plan.tile.width : undefined;
+    };
+    assert.equal(widthOf({}), 8);
+    assert.equal(widthOf({ dtype: "f32" }), 4);
+    assert.equal(widthOf({ inputShape: [2, 3, 56, 108] }), 4);
+    // 55 windows of a row.
+    assert.equal(widthOf({ padding: [0, 0, 0, 0] }), 4);
+    assert.equal(widthOf({ layout: "NHWC", inputShape: [2, 56, 112, 4] }), 4);
+    assert.equal(widthOf({}, { indices: 4 }), 4);
+    assert.equal(widthOf({}, { outputGradient: 4 }), 4);
+    assert.equal(widthOf({}, { inputGradient: 8 }), 4);
+  });
+
   it("start one invocation for each word that an element is in", () => {
     const odd: Shape = { kind: "mean", inputShape: [1, 1, 1, 1023], kernel: [1, 3], dtype: "f16" };
     const groups = (inputGradient: number) =>
@@ -112,16 +128,22 @@ describe("webgpu pool2dGradient plans", () => {
   });
 });
 
-describe("webgpu pool2dGradient of channels that are last", () => {
-  // Both kinds, with windows that overlap and that do not, and a padding.
-  for (const [kind, kernel, stride, pad, dtype] of [
-    ["max", 3, 2, 1, "f32"],
-    ["max", 2, 2, 0, "f16"],
-    ["mean", 3, 1, 1, "f32"],
-    ["mean", 2, 2, 0, "f32"],
+describe("webgpu pool2dGradient of strips", () => {
+  // Both kinds, with windows that overlap and that do not, and a padding: four channels at a time, and eight elements of one.
+  for (const [kind, kernel, stride, pad, dtype, channels] of [
+    ["max", 3, 2, 1, "f32", 12],
+    ["max", 2, 2, 0, "f16", 12],
+    ["mean", 3, 1, 1, "f32", 12],
+    ["mean", 2, 2, 0, "f32", 12],
+    ["max", 3, 2, 1, "f32", 1],
+    ["max", 3, 2, 1, "f16", 1],
+    ["max", 3, 1, 1, "f16", 1],
+    ["max", 2, 2, 0, "f16", 1],
+    ["mean", 3, 2, 1, "f16", 1],
+    ["mean", 2, 2, 0, "f16", 1],
   ] as const)
-    it(`adds up what strips of four channels get from ${kind} ${kernel}x${kernel} in ${dtype}`, async () => {
-      const [batch, height, width, channels] = [2, 7, 8, 12];
+    it(`adds up what ${channels} channels get from ${kind} ${kernel}x${kernel}, ${stride} apart, in ${dtype}`, async () => {
+      const [batch, height, width] = [2, 7, 16];
       const [outHeight, outWidth] = [height, width].map(
         (size) => Math.floor((size + 2 * pad - kernel) / stride) + 1,
       ) as [number, number];
@@ -156,7 +178,11 @@ describe("webgpu pool2dGradient of channels that are last", () => {
         backend.copyHtoD(outputGradient, stored);
         backend.copyHtoD(places, indices);
         backend.pool2dGradient({
-          ...{ kind, inputShape: [batch, height, width, channels], layout: "NHWC", kernel: [kernel, kernel] },
+          ...{ kind, kernel: [kernel, kernel] },
+          // In both layouts of a single channel, its elements lie in the same order.
+          ...(channels === 1
+            ? { inputShape: [batch, 1, height, width] as const }
+            : { inputShape: [batch, height, width, channels] as const, layout: "NHWC" as const }),
           ...{
             stride: [stride, stride],
             padding: [pad, pad, pad, pad],
@@ -170,7 +196,12 @@ describe("webgpu pool2dGradient of channels that are last", () => {
         await backend.copyDtoH(got, inputGradient);
         const values = got instanceof Uint16Array ? decodeFloat16(got) : got;
         for (const [i, value] of expected.entries())
-          assert.closeTo(values[i]!, value, kind === "max" ? 0 : 1e-5, `element ${i}`);
+          assert.closeTo(
+            values[i]!,
+            value,
+            kind === "max" ? 0 : { f32: 1e-5, f16: 2 ** -7 }[dtype],
+            `element ${i}`,
+          );
       } finally {
         await backend.dispose();
       }

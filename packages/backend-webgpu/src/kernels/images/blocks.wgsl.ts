@@ -1,4 +1,5 @@
-import { lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
+import type { FloatType } from "@backplane/core";
+import { floatLayouts, lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
 
 /** log2 of the invocations of a workgroup. */
 const GROUP_SHIFT = Math.log2(WORKGROUP_SIZE);
@@ -26,21 +27,40 @@ fn spot_of(group: u32, lane: u32, shift: u32, rows: u32, strips: u32) -> Spot {
 /** Elements of a strip, all in one row, and channels that an invocation does together. */
 export const STRIP = 4;
 
-/** Invocations for a row of an image: a strip of the only channel, or of four. */
-export function stripsOf(columns: number, inner: number): number {
-  return (columns / STRIP) * Math.ceil(inner / STRIP);
+/** Elements of a strip of f16 without other channels: 16 bytes. */
+export const WIDE_STRIP = 8;
+
+/** Invocations for a row of an image: a strip of `width` elements of the only channel, or of four. */
+export function stripsOf(columns: number, inner: number, width: number = STRIP): number {
+  return (columns / width) * Math.ceil(inner / STRIP);
 }
 
-/** Stores `value_0` and so on, the strip at `spot`: numbers, or four channels from `channel` on of `strip`. */
-export function storeStrip(hasChannels: boolean, packed: (quad: string) => string): string {
-  if (!hasChannels)
+/**
+ * Stores `value_0` and so on, the strip at `spot`: four numbers, eight of f16, or four channels from `channel` on of
+ * `strip`.
+ */
+export function storeStrip(
+  dtype: FloatType,
+  hasChannels: boolean,
+  width: typeof STRIP | typeof WIDE_STRIP = STRIP,
+): string {
+  const { packed } = floatLayouts[dtype];
+  if (hasChannels)
     return wgsl`
-  let values = vec4f(${Array.from({ length: STRIP }, (_, j) => `value_${j}`).join(", ")});
-  output[parameters.output_offset + (spot.plane * parameters.rows + spot.row) * parameters.strips + spot.strip] = ${packed("values")};`;
-  return wgsl`
   let place_of_strip = (spot.plane * parameters.rows + spot.row) * parameters.strips + strip * parameters.inner;
   let at = parameters.output_offset + ${STRIP}u * place_of_strip + channel;
 ${lines(STRIP, (j) => `  output[at + ${j}u * parameters.inner] = ${packed(`value_${j}`)};`)}`;
+  const quads = Array.from({ length: width / 4 }, (_, k) => `values_${k}`);
+  const stored = quads.map(packed);
+  return wgsl`
+  let at = parameters.output_offset + (spot.plane * parameters.rows + spot.row) * parameters.strips + spot.strip;
+${quads
+  .map((name, k) => {
+    const own = Array.from({ length: 4 }, (_, j) => `value_${4 * k + j}`);
+    return `  let ${name} = vec4f(${own.join(", ")});`;
+  })
+  .join("\n")}
+  output[at] = ${width === WIDE_STRIP ? `vec4u(${stored.join(", ")})` : stored.join()};`;
 }
 
 export interface Blocks {

@@ -1,5 +1,13 @@
 /** What operations on images share: how planes are shared out, where windows are, and how gradients are divided. */
-export { type Blocks, blocksFor, STRIP, spotFunction, storeStrip, stripsOf } from "./blocks.wgsl.js";
+export {
+  type Blocks,
+  blocksFor,
+  STRIP,
+  spotFunction,
+  storeStrip,
+  stripsOf,
+  WIDE_STRIP,
+} from "./blocks.wgsl.js";
 export {
   type GradientProblem,
   gradientSegments,

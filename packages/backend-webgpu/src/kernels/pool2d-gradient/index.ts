@@ -31,7 +31,7 @@ function run(context: KernelContext, problem: Problem): void {
       regions,
       {
         planes,
-        strips: stripsOf(columns, problem.inner),
+        strips: stripsOf(columns, problem.inner, plan.tile.width),
         inner: Math.ceil(problem.inner / STRIP),
         shift: plan.shift,
         rows,

@@ -1,6 +1,15 @@
 import { dtypeBytes } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor, inputsOf, isShared, resultsOf, STRIP, squareWindow, stripsOf } from "../images/index.js";
+import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
+import {
+  blocksFor,
+  inputsOf,
+  isShared,
+  resultsOf,
+  STRIP,
+  squareWindow,
+  stripsOf,
+  WIDE_STRIP,
+} from "../images/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
 import type { StripsTile } from "./strips.wgsl.js";
@@ -18,7 +27,11 @@ export function planPool2dGradient(problem: Problem): Pool2dGradientPlan {
   const { rows, columns } = inputsOf(problem);
   const strips = stripsTile(problem);
   if (strips !== undefined)
-    return { form: "strips", tile: strips, ...blocksFor(planes, rows, stripsOf(columns, inner)) };
+    return {
+      form: "strips",
+      tile: strips,
+      ...blocksFor(planes, rows, stripsOf(columns, inner, strips.width)),
+    };
   const result = isPartial ? "f32" : dtype;
   const vector = inner % 4 === 0 && isAligned(problem) ? 4 : 1;
   const isKnown = strideY === strideX && (strideY === 1 || strideY === 2);
@@ -44,6 +57,19 @@ function isAligned({ dtype, outputGradient, inputGradient, indices, isPartial = 
   );
 }
 
+/** Whether a strip of eight is one store, and its windows are whole vectors of four. In f32 strips of four are faster. */
+function isWide(problem: Problem): boolean {
+  const { dtype, inner, width, outWidth, inputGradient } = problem;
+  return (
+    floatLayouts[dtype].perBlock === WIDE_STRIP &&
+    inner === 1 &&
+    width % WIDE_STRIP === 0 &&
+    outWidth % STRIP === 0 &&
+    inputGradient.byteOffset % 16 === 0 &&
+    isAligned(problem)
+  );
+}
+
 function stripsTile(problem: Problem): StripsTile | undefined {
   const { dtype, kind } = problem;
   const { width, outWidth, inputGradient } = problem;
@@ -59,5 +85,5 @@ function stripsTile(problem: Problem): StripsTile | undefined {
   const window = fits ? squareWindow(problem) : undefined;
   if (window === undefined) return undefined;
   const { kernel, stride, left } = window;
-  return { kind, dtype, kernel, stride, left, channels };
+  return { kind, dtype, kernel, stride, left, channels, width: isWide(problem) ? WIDE_STRIP : STRIP };
 }

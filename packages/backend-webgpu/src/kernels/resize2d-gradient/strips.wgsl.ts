@@ -82,7 +82,7 @@ const stripParameters = {
  */
 export function stripsProgram(tile: StripsTile): Program<"source" | "output", Parameter> {
   const { kind, dtype, axis, load, byProduct } = tile;
-  const { single, quad, functions, packed, unpacked, load: loadSingle } = floatLayouts[dtype];
+  const { single, quad, functions, unpacked, load: loadSingle } = floatLayouts[dtype];
   const isNearest = kind === "nearest";
   const results = knownResults(kind, axis);
   const step = stepOf(axis);
@@ -148,7 +148,7 @@ ${lines(STRIP, (element) => {
   });
   return `  let value_${element} = ${terms.length === 0 ? `${hasChannels ? "vec4f" : "f32"}(0.0)` : terms.join(" + ")};`;
 })}
-${storeStrip(hasChannels, packed)}
+${storeStrip(dtype, hasChannels)}
 }
 `,
   });
