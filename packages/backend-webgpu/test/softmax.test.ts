@@ -180,6 +180,7 @@ const shapes: readonly Extents[] = [
     [1, 300, 64],
     [2, 512, 18],
     [1, 513, 18],
+    [2, 200, 516],
     [1, 1024, 20],
     [1, 1025, 4],
   ] as const),
@@ -239,6 +240,12 @@ describe("webgpu softmax", () => {
           }
         }
       });
+
+  it("shares long columns of f32 among 32 invocations where there are many", async () => {
+    const shape = [1, 130, 16_384] as const;
+    const values = samples(shape, "f32");
+    check(await run("softmax", "f32", shape, values), reference("softmax", values, shape), "f32", "columns");
+  });
 
   for (const dtype of floatTypes)
     it(`reads and writes ${dtype} at places that differ`, async () => {
@@ -416,6 +423,9 @@ describe("webgpu softmax plans", () => {
     assert.equal(registers([9, 4, 1]), "length 4 1x1");
     assert.equal(registers([2 ** 20, 8, 64]), "inner 4 1x8");
     assert.equal(registers([32, 128, 4096]), "inner 4 16x8");
+    assert.equal(registers([64, 256, 4096]), "inner 4 32x8");
+    assert.equal(registers([64, 256, 4096], "f16"), "inner 2 16x16");
+    assert.equal(registers([64, 128, 4096], "f16"), "inner 4 16x8");
     assert.equal(registers([1, 1024, 4096]), "inner 4 64x16");
     assert.equal(registers([1, 1025, 4096]), undefined);
     assert.equal(registers([1, 512, 4097]), "inner 1 16x32");
@@ -450,7 +460,7 @@ describe("webgpu softmax plans", () => {
           assert.isBelow((pass.segments - 1) * pass.segmentLength, pass.length);
           assert.isAtLeast((pass.rowBlocks * 256) / pass.lanes, pass.rows);
           const { form, vector, workgroups } = planApply(shape);
-          const each = form === "lines" ? 8 * vector : dtype === "f16" && vector === 1 ? 2 : vector;
+          const each = form !== "flat" ? 8 * vector : dtype === "f16" && vector === 1 ? 2 : vector;
           assert.isAtLeast(workgroups * 256 * each, count);
         }
   });

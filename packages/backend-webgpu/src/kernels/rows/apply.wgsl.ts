@@ -3,7 +3,7 @@ import { floatLayouts, linearBuiltins, lines, WORKGROUP_SIZE, wgsl } from "../..
 import { components, loadFunction, storeFunction, storeWord, type Type, typeOf } from "./text.wgsl.js";
 import type { ApplyForm, Vector } from "./tile.js";
 
-/** Lines for which an invocation keeps what it knows of its rows. */
+/** Lines, or loads of a row, for which an invocation keeps what it knows of its rows. */
 export const LINES_APPLIED = 8;
 
 /** The results of a pass over elements, each of which depends on elements at its place and on facts of its row. */
@@ -30,7 +30,7 @@ function isOfWords({ dtype, form, vector }: ApplyText): boolean {
 
 /** The type of results that `result` is asked for. */
 export function resultType({ form, vector }: Pick<ApplyText, "form" | "vector">): Type {
-  return form === "lines" ? typeOf(vector) : typeOf(1);
+  return form === "flat" ? typeOf(1) : typeOf(vector);
 }
 
 /** The loads, the store, and the entry point. Parameters: outer, length, inner. */
@@ -45,22 +45,14 @@ export function applyMain(text: ApplyText): string {
   return wgsl`
 ${loads.join("\n")}
 ${words ? "" : storeFunction(dtype, type)}
-${form === "lines" ? linesMain(text, type) : `${flatStart(text)}${words ? flatWords(text) : flatVectors(text, type)}`}
+${form === "flat" ? `${flatStart(text)}${words ? flatWords(text) : flatVectors(text, type)}` : keptMain(text, type)}
 `;
 }
 
-/** An invocation takes `LINES_APPLIED` lines of one vector of columns; inner counts vectors. */
-function linesMain({ streams, facts, result }: ApplyText, { size, f }: Type): string {
-  const fact = (component: string) =>
-    Array.from({ length: size }, (_, i) => `fact_${i}${component}`).join(", ");
-  const own = (i: number) =>
-    result(
-      typeOf(size),
-      streams.map(({ name }) => `${name}_${i}`),
-    );
-  return wgsl`
-@compute @workgroup_size(${WORKGROUP_SIZE})
-fn main(${linearBuiltins}) {
+/** Where the loads of an invocation are: the first, from one to the next, how many are left, and the first of its facts. */
+const keptPlaces: Readonly<Record<"lines" | "rows", (size: number) => string>> = {
+  // One vector of columns; inner counts vectors.
+  lines: (size) => wgsl`
   let index = workgroup_index(workgroup, workgroups) * ${WORKGROUP_SIZE}u + lane;
   let block = index / parameters.inner;
   let column = index - block * parameters.inner;
@@ -69,22 +61,48 @@ fn main(${linearBuiltins}) {
   if (slab >= parameters.outer) { return; }
   let line = (block - slab * blocks) * ${LINES_APPLIED}u;
   let first = (slab * parameters.length + line) * parameters.inner + column;
+  let step = parameters.inner;
   let left = parameters.length - line;
+  let row = parameters.statistics_offset + (slab * parameters.inner + column) * ${size}u;`,
+  // A workgroup has neighbouring vectors of one row.
+  rows: (size) => wgsl`
+  let group = workgroup_index(workgroup, workgroups);
+  let vectors = parameters.length / ${size}u;
+  let blocks = (vectors + ${LINES_APPLIED * WORKGROUP_SIZE - 1}u) / ${LINES_APPLIED * WORKGROUP_SIZE}u;
+  let slab = group / blocks;
+  let place = (group - slab * blocks) * ${LINES_APPLIED * WORKGROUP_SIZE}u + lane;
+  if (slab >= parameters.outer || place >= vectors) { return; }
+  let first = slab * vectors + place;
+  let step = ${WORKGROUP_SIZE}u;
+  let left = (vectors - place + ${WORKGROUP_SIZE - 1}u) / ${WORKGROUP_SIZE}u;
+  let row = parameters.statistics_offset + slab;`,
+};
+
+/** An invocation takes `LINES_APPLIED` loads that have the same facts. */
+function keptMain({ form, streams, facts, result }: ApplyText, { size, f }: Type): string {
+  const known = form === "rows" ? 1 : size;
+  const fact = (component: string) =>
+    Array.from({ length: known }, (_, i) => `fact_${i}${component}`).join(", ");
+  const own = (i: number) =>
+    result(
+      typeOf(size),
+      streams.map(({ name }) => `${name}_${i}`),
+    );
+  return wgsl`
+@compute @workgroup_size(${WORKGROUP_SIZE})
+fn main(${linearBuiltins}) {
+${keptPlaces[form === "rows" ? "rows" : "lines"](size)}
 ${streams.map(({ name }) => lines(LINES_APPLIED, (i) => `  var ${name}_${i} = ${f}(0.0);`)).join("\n")}
 ${streams
   .map(({ name }) =>
-    lines(
-      LINES_APPLIED,
-      (i) => `  if (${i}u < left) { ${name}_${i} = load_${name}(first + ${i}u * parameters.inner); }`,
-    ),
+    lines(LINES_APPLIED, (i) => `  if (${i}u < left) { ${name}_${i} = load_${name}(first + ${i}u * step); }`),
   )
   .join("\n")}
-  let row = parameters.statistics_offset + (slab * parameters.inner + column) * ${size}u;
-${lines(size, (i) => `  let fact_${i} = statistics[row + ${i}u];`)}
+${lines(known, (i) => `  let fact_${i} = statistics[row + ${i}u];`)}
 ${Object.entries(facts)
   .map(([name, component]) => `  let ${name} = ${f}(${fact(component)});`)
   .join("\n")}
-${lines(LINES_APPLIED, (i) => `  if (${i}u < left) { store(first + ${i}u * parameters.inner, ${own(i)}); }`)}
+${lines(LINES_APPLIED, (i) => `  if (${i}u < left) { store(first + ${i}u * step, ${own(i)}); }`)}
 }
 `;
 }

@@ -25,7 +25,7 @@ import type { Along, LaneCount } from "../rows/index.js";
  */
 
 export type ScanVector = 1 | 4 | 8;
-export type ScanLanes = LaneCount | 2 | 128;
+export type ScanLanes = LaneCount | 2 | 8 | 128;
 
 /** `keys` are i32. */
 export type Stored = ComputedType | "keys";

