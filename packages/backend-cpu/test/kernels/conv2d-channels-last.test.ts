@@ -42,7 +42,7 @@ describe("plans of conv2d with channels last", () => {
   it("read windows from the image for few output channels, and gather them for more", () => {
     const of = (outputs: number, inputs: number) =>
       ({ inputShape: [1, 48, 48, inputs], filterShape: [outputs, inputs, 3, 3], padding: same }) as const;
-    expect(kernelsOf(of(8, 3))).to.deep.equal(["conv2d_narrow_f32"]);
+    expect(kernelsOf({ ...of(8, 3), padding: [0, 0, 0, 0] })).to.deep.equal(["conv2d_narrow_f32"]);
     expect(kernelsOf({ ...of(8, 3), dtype: "f16" })).to.include("conv2d_windows_f16");
     expect(kernelsOf({ ...of(8, 3), dilation: [1, 2] })).to.include("conv2d_windows_f32");
     // All of their elements do not fit one stretch of sums.
@@ -50,8 +50,16 @@ describe("plans of conv2d with channels last", () => {
     expect(kernelsOf(of(64, 8))).to.deep.equal(["conv2d_windows_pack_f32", "conv2d_windows_f32"]);
   });
 
+  it("copy small images with their padding first, if windows are read from them", () => {
+    const of = (side: number, outputs: number) =>
+      ({ inputShape: [2, side, side, 4], filterShape: [outputs, 4, 3, 3], padding: same }) as const;
+    expect(kernelsOf(of(12, 8))).to.deep.equal(["conv2d_padding", "conv2d_narrow_f32"]);
+    expect(kernelsOf(of(90, 8))).to.deep.equal(["conv2d_narrow_f32"]);
+    expect(kernelsOf(of(12, 40))).not.to.include("conv2d_padding");
+  });
+
   it("have several chunks, and pack the filter once for all of them, if there are several workers", () => {
-    const args = { inputShape: [1, 96, 96, 3], filterShape: [16, 3, 3, 3], padding: same } as const;
+    const args = { inputShape: [1, 98, 98, 3], filterShape: [16, 3, 3, 3] } as const;
     expect(kernelsOf(args, 2)).to.deep.equal(["conv2d_windows_pack_f32", "conv2d_narrow_f32"]);
   });
 

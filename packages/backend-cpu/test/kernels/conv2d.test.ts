@@ -291,6 +291,13 @@ describeEachTile("conv2d kernels", (options) => {
       padding: [1, 1, 1, 1],
       groups: 20,
     },
+    "few channels of several images, with other padding on each side": {
+      inputShape: [3, 3, 5, 7],
+      filterShape: [5, 3, 3, 3],
+      stride: [2, 1],
+      padding: [2, 0, 1, 3],
+      bias: true,
+    },
     "a kernel too large for planes": { inputShape: [1, 2, 20, 21], filterShape: [5, 2, 17, 17] },
     "a kernel much wider than the output": { inputShape: [1, 2, 20, 103], filterShape: [5, 2, 2, 100] },
     "large image": {
