@@ -25,15 +25,21 @@ export function batchedGemm({ batch, m, n, k }: BatchedGemmProblem): Draft {
   return single("MatMul", { a: [batch, m, k], b: [batch, k, n] }, [batch, m, n]);
 }
 
-export function conv2d(
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionProblem,
+export function conv2d(problem: ConvolutionProblem, inputs: Inputs): Draft {
+  const { outputShape, ...model } = convolution(problem, inputs);
+  return single("Conv", { input: problem.inputShape }, outputShape, model);
+}
+
+/** The shape that a convolution leaves, and what its operator in ONNX shares with its transpose. */
+function convolution(
+  { inputShape, filterShape, stride, padding, groups }: Omit<ConvolutionProblem, "operation">,
   { filter }: Inputs,
-): Draft {
+) {
   const [filters, own, height, width] = filterShape;
   const [images, , rows, columns] = inputShape;
   const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
-  const output = [images, filters, extent(rows, height), extent(columns, width)];
-  return single("Conv", { input: inputShape }, output, {
+  return {
+    outputShape: [images, filters, extent(rows, height), extent(columns, width)],
     attributes: {
       kernel_shape: [height, width],
       pads: [padding, padding, padding, padding],
@@ -44,7 +50,7 @@ export function conv2d(
       filter: { shape: filterShape, data: filter!.toArray(filters * own * height * width) },
     },
     note: "filters in the model",
-  });
+  };
 }
 
 export function attention(problem: AttentionProblem): Draft[] {
@@ -116,22 +122,7 @@ export function quantizedGemm({ m, n, k }: QuantizedGemmProblem, { b, scales }: 
 }
 
 /** What ONNX calls a transposed convolution. */
-export function transposedConvolution(
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionGradientProblem,
-  { filter }: Inputs,
-): Draft {
-  const [filters, own, height, width] = filterShape;
-  const [images, , rows, columns] = inputShape;
-  const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
-  const given = [images, filters, extent(rows, height), extent(columns, width)];
-  return single("ConvTranspose", { outputGradient: given }, inputShape, {
-    attributes: {
-      ...{ kernel_shape: [height, width], pads: [padding, padding, padding, padding] },
-      ...{ strides: [stride, stride], group: groups },
-    },
-    initializers: {
-      filter: { shape: filterShape, data: filter!.toArray(filters * own * height * width) },
-    },
-    note: "filters in the model",
-  });
+export function transposedConvolution(problem: ConvolutionGradientProblem, inputs: Inputs): Draft {
+  const { outputShape, ...model } = convolution(problem, inputs);
+  return single("ConvTranspose", { outputGradient: outputShape }, problem.inputShape, model);
 }

@@ -38,7 +38,7 @@ describe("a program that opens backends one after the other", () => {
       const { started, alive, grown } = JSON.parse(output);
       expect(started).to.be.within(threads === 0 ? 0 : 40, 40 * threads);
       expect(alive).to.equal(0);
-      // MiB in 20 rounds at the least; a memory that stays would take 80, and a worker about as much.
+      // MiB that at least 20 rounds took. A memory that stays would take 80, a worker about as much.
       expect(grown).to.be.below(24);
     });
 });
