@@ -1,118 +1,16 @@
 import type { Case, Inputs } from "../cases/case.js";
-import { causalMask, permuted } from "./layout.js";
+import { causalMask } from "./layout.js";
 import { type GpuPeerName, loadPeer, type Peer, type PeerCase } from "./peer.js";
 import {
   type AttentionProblem,
-  type ConvolutionGradientProblem,
-  type ConvolutionProblem,
   copyForm,
   evaluateMap,
-  type PoolProblem,
   type Problem,
   problemInF32,
-  type ResizeProblem,
   reducedAxes,
 } from "./problem.js";
-
-interface Tensor {
-  readonly shape: readonly number[];
-  data(): Promise<Float32Array | Int32Array>;
-  dispose(): void;
-}
-
-type Extents = readonly number[];
-type ElementType = "float32" | "int32" | "bool";
-
-/** The used part of @tensorflow/tfjs-core. */
-interface Tfjs {
-  readonly version_core: string;
-  setBackend(name: "wasm" | "webgpu"): Promise<boolean>;
-  backend(): unknown;
-  ready(): Promise<void>;
-  tensor(data: Float32Array | Int32Array | Uint8Array, shape: Extents, dtype?: ElementType): Tensor;
-  tidy<Result>(work: () => Result): Result;
-  dispose(tensors: Tensor | readonly Tensor[]): void;
-  matMul(a: Tensor, b: Tensor, transposeA?: boolean, transposeB?: boolean): Tensor;
-  readonly conv2d: Convolution;
-  readonly depthwiseConv2d: Convolution;
-  softmax(x: Tensor): Tensor;
-  logSoftmax(x: Tensor, axis: number): Tensor;
-  sum(x: Tensor, axes?: Extents): Tensor;
-  max(x: Tensor, axes?: Extents): Tensor;
-  exp(x: Tensor): Tensor;
-  tanh(x: Tensor): Tensor;
-  relu(x: Tensor): Tensor;
-  erf(x: Tensor): Tensor;
-  add(a: Tensor | number, b: Tensor | number): Tensor;
-  mul(a: Tensor | number, b: Tensor | number): Tensor;
-  greater(a: Tensor, b: Tensor): Tensor;
-  sub(a: Tensor | number, b: Tensor | number): Tensor;
-  div(a: Tensor | number, b: Tensor | number): Tensor;
-  sigmoid(x: Tensor): Tensor;
-  abs(x: Tensor): Tensor;
-  sqrt(x: Tensor): Tensor;
-  logSumExp(x: Tensor, axes: Extents): Tensor;
-  transpose(x: Tensor, axes: Extents): Tensor;
-  concat(parts: readonly Tensor[], axis: number): Tensor;
-  slice(x: Tensor, begin: Extents, size: Extents): Tensor;
-  reverse(x: Tensor, axis: number): Tensor;
-  /** With zeros. */
-  pad(x: Tensor, widths: readonly Extents[]): Tensor;
-  randomUniform(shape: Extents, low: number, high: number, type: "float32", seed: number): Tensor;
-  randomNormal(shape: Extents, mean: number, deviation: number, type: "float32", seed: number): Tensor;
-  /** NHWC, filters as of the convolution whose input it is the gradient of. */
-  conv2dTranspose(
-    x: Tensor,
-    filter: Tensor,
-    outputShape: Extents,
-    strides: number,
-    padding: number,
-    rounding: "floor",
-  ): Tensor;
-  where(condition: Tensor, a: Tensor, b: Tensor): Tensor;
-  argMax(x: Tensor, axis: number): Tensor;
-  gather(x: Tensor, indices: Tensor): Tensor;
-  cumsum(x: Tensor, axis: number): Tensor;
-  /** The largest ones first. */
-  topk(x: Tensor, count: number): { readonly values: Tensor; readonly indices: Tensor };
-  /** Adds updates to zeros. */
-  scatterND(indices: Tensor, updates: Tensor, shape: Extents): Tensor;
-  readonly maxPool: Pooling;
-  readonly avgPool: Pooling;
-  readonly image: { readonly resizeBilinear: Resizing; readonly resizeNearestNeighbor: Resizing };
-}
-
-/** NHWC */
-type Pooling = (
-  x: Tensor,
-  kernel: Extents,
-  strides: Extents,
-  padding: readonly Extents[],
-  rounding: "floor",
-) => Tensor;
-
-/** NHWC */
-type Resizing = (x: Tensor, size: Extents, alignCorners: false, halfPixelCenters: true) => Tensor;
-
-/** NHWC, filters as height, width, channels of a group, filters. */
-type Convolution = (
-  x: Tensor,
-  filter: Tensor,
-  strides: number,
-  padding: number,
-  format: "NHWC",
-  dilations: 1,
-  rounding: "floor",
-) => Tensor;
-
-interface Prepared {
-  readonly how: string;
-  readonly tensors: Readonly<Record<string, Tensor>>;
-  /** Of several results, the first is that of the case. */
-  readonly compute: () => Tensor | readonly Tensor[];
-  /** Puts the elements into our order. Default: they are in our order already. */
-  readonly order?: (data: ArrayLike<number>, shape: Extents) => Float32Array;
-}
+import type { ElementType, Extents, Prepared, Tensor, Tfjs } from "./tfjs-api.js";
+import { convolution, image, transposedConvolution } from "./tfjs-images.js";
 
 export async function openTfjs(): Promise<Peer> {
   const tf = await loadTfjs("wasm");
@@ -383,96 +281,4 @@ function copy(
     case "convert":
       throw new Error("tfjs has no f16 here");
   }
-}
-
-/** What one library calls a transposed convolution. Images are NHWC. */
-function transposedConvolution(
-  tf: Tfjs,
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionGradientProblem,
-  array: (name: string) => Float32Array,
-): Prepared {
-  if (groups > 1) throw new Error("tfjs has no transposed convolution in groups");
-  const [images, channels, height, width] = inputShape;
-  const [filters, , kernelHeight, kernelWidth] = filterShape;
-  const extent = (size: number, kernel: number) => Math.floor((size + 2 * padding - kernel) / stride) + 1;
-  const shape = [images, filters, extent(height, kernelHeight), extent(width, kernelWidth)];
-  const last = [0, 2, 3, 1];
-  const outputGradient = tf.tensor(
-    permuted(array("outputGradient"), shape, last),
-    last.map((axis) => shape[axis]!),
-  );
-  const places = [2, 3, 1, 0];
-  const filter = tf.tensor(
-    permuted(array("filter"), filterShape, places),
-    places.map((axis) => filterShape[axis]!),
-  );
-  const output = [images, height, width, channels];
-  return {
-    how: "conv2dTranspose, NHWC",
-    tensors: { outputGradient, filter },
-    compute: () => tf.conv2dTranspose(outputGradient, filter, output, stride, padding, "floor"),
-    order: (data, of) => permuted(data, of, [0, 3, 1, 2]),
-  };
-}
-
-/** Images are NHWC. */
-function image(
-  tf: Tfjs,
-  problem: PoolProblem | ResizeProblem,
-  array: (name: string) => Float32Array,
-): Prepared {
-  const { inputShape, layout } = problem;
-  const data = array("input");
-  const last = [0, 2, 3, 1];
-  const input =
-    layout === "NHWC"
-      ? tf.tensor(data, inputShape)
-      : tf.tensor(
-          permuted(data, inputShape, last),
-          last.map((axis) => inputShape[axis]!),
-        );
-  const prepared = (how: string, compute: () => Tensor): Prepared => ({
-    ...{ how: `${how}, NHWC`, tensors: { input }, compute },
-    ...(layout === "NHWC" ? {} : { order: (data, shape) => permuted(data, shape, [0, 3, 1, 2]) }),
-  });
-  if (problem.operation === "resize2d") {
-    const { kind, outputHeight, outputWidth } = problem;
-    const how = kind === "bilinear" ? "resizeBilinear" : "resizeNearestNeighbor";
-    return prepared(how, () => tf.image[how](input, [outputHeight, outputWidth], false, true));
-  }
-  const { kind, kernel, stride = kernel, padding: [top, left, bottom, right] = [0, 0, 0, 0] } = problem;
-  const how = kind === "max" ? "maxPool" : "avgPool";
-  const sides = [
-    [0, 0],
-    [top, bottom],
-    [left, right],
-    [0, 0],
-  ];
-  return prepared(how, () => tf[how](input, kernel, stride, sides, "floor"));
-}
-
-/** Images are NHWC, as tfjs has them on the CPU, with filters to match. */
-function convolution(
-  tf: Tfjs,
-  { inputShape, filterShape, stride, padding, groups }: ConvolutionProblem,
-  array: (name: string) => Float32Array,
-): Prepared {
-  const depthwise = groups > 1;
-  if (depthwise && (groups !== inputShape[1] || filterShape[0] !== groups))
-    throw new Error("tfjs has no convolution in groups of several channels");
-  const tensor = (data: Float32Array, shape: Extents, axes: Extents) =>
-    tf.tensor(
-      permuted(data, shape, axes),
-      axes.map((axis) => shape[axis]!),
-    );
-  const input = tensor(array("input"), inputShape, [0, 2, 3, 1]);
-  // A depthwise filter has its channels in the place of a group's channels, and one filter for each.
-  const filter = tensor(array("filter"), filterShape, depthwise ? [2, 3, 0, 1] : [2, 3, 1, 0]);
-  const operation = depthwise ? "depthwiseConv2d" : "conv2d";
-  return {
-    how: `${operation}, NHWC`,
-    tensors: { input, filter },
-    compute: () => tf[operation](input, filter, stride, padding, "NHWC", 1, "floor"),
-    order: (data, shape) => permuted(data, shape, [0, 3, 1, 2]),
-  };
 }

@@ -1,4 +1,4 @@
-// Tags: kernels
+// Tags: kernels, pure, long
 import { expect } from "chai";
 import { digits, resultOf } from "./program.js";
 

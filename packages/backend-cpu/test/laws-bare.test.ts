@@ -4,7 +4,7 @@ import { gemm, unary } from "@backplane/backend-cpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";
 import { isAroundAll } from "./laws-support.js";
 
-// What the kernels compute is the same as in a backend of all: laws-cases.test.ts.
+// What the kernels compute is the same as in a backend of all: laws-cases.
 describeBackend(
   {
     name: "the CPU with two kernels",

@@ -3,7 +3,7 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
 import { isAroundAll, isOnEveryEngine } from "./laws-support.js";
 
-// All laws, with more cases: laws-cases.test.ts.
+// All laws, with more cases: laws-cases.
 describeBackend(
   {
     name: "the CPU without threads",

@@ -4,7 +4,7 @@ import { describeBackend, laws } from "@backplane/conformance";
 import { isEachTime } from "./laws-support.js";
 import { withWorkers } from "./losing-workers.js";
 
-// Further laws with threads: laws-engine.test.ts. All laws, with more cases: laws-cases.test.ts.
+// Further laws with threads: laws-engine.test.ts. All laws, with more cases: laws-cases.
 describeBackend(
   {
     name: "the CPU with 2 threads",

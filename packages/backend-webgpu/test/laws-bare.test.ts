@@ -4,7 +4,7 @@ import { gemm, unary } from "@backplane/backend-webgpu/kernels";
 import { describeBackend, laws } from "@backplane/conformance";
 import { isAroundKernels } from "./laws-support.js";
 
-// What the kernels compute is the same as in a backend of all: laws-kernels.test.ts.
+// What the kernels compute is the same as in a backend of all: laws-kernels.
 describeBackend(
   {
     name: "WebGPU with two kernels",

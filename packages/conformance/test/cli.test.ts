@@ -7,7 +7,7 @@ import { assert } from "chai";
 import { main } from "#src/cli/main.js";
 import { checkCase, createReferenceBackend, type LawFailure, parseReport } from "#src/index.js";
 import { mutant } from "./support/backends.js";
-import { backendModule, command } from "./support/command.js";
+import { backendModule, called, command } from "./support/command.js";
 
 describe("The command line program", () => {
   let folder = "";
@@ -69,14 +69,14 @@ describe("The command line program", () => {
     assert.match(same.output, /: 2 calls, 2 allocations, 1 reads\nreads: 0 differ; .* is 0$/m);
     assert.match(same.output, /^calls: 3 compared, 0 out of bounds$/m);
 
-    const other = await command(["replay", whole, backendModule("broken")]);
+    const other = await called(["replay", whole, backendModule("broken")]);
     assert.equal(other.code, 1, other.errors);
     assert.match(other.output, /^reads: 1 differ/m);
     assert.match(
       other.output,
       /^CompareBackend: gemm, call 2: element \d+ of c is wrong on .*, the worst of /m,
     );
-    const plain = await command([
+    const plain = await called([
       "replay",
       whole,
       backendModule("broken"),
@@ -86,16 +86,16 @@ describe("The command line program", () => {
     ]);
     assert.equal(plain.code, 0, plain.errors);
 
-    const ended = await command(["replay", cut, backendModule("healthy")]);
+    const ended = await called(["replay", cut, backendModule("healthy")]);
     assert.equal(ended.code, 2);
     assert.match(
       ended.errors,
       /cut\.trace: replayTrace: source was cut off: it has no end; 2 calls were made/,
     );
-    assert.equal((await command(["replay", cut, backendModule("healthy"), "--allow-cut"])).code, 0);
+    assert.equal((await called(["replay", cut, backendModule("healthy"), "--allow-cut"])).code, 0);
     // How a replay ended counts, although the backend does not end well.
     const undisposable = backendModule("undisposable");
-    const unending = await command(["replay", cut, undisposable]);
+    const unending = await called(["replay", cut, undisposable]);
     assert.equal(unending.code, 2, unending.errors);
     assert.match(unending.errors, /source was cut off/);
     const held = await command(["replay", whole, undisposable, "--no-compare"]);
@@ -114,12 +114,12 @@ describe("The command line program", () => {
       [["replay", whole], /which module has the backend/],
       [["replay", whole, "x", "--tolerance", "-1"], /--tolerance is|argument is ambiguous/],
     ] as const) {
-      const { code, errors } = await command(args);
+      const { code, errors } = await called(args);
       assert.equal(code, 2);
       assert.match(errors, reason);
     }
     assert.match(
-      (await command(["replay", "--help"])).output,
+      (await called(["replay", "--help"])).output,
       /^Usage: backplane-conformance replay FILE MODULE/,
     );
   });
@@ -147,7 +147,7 @@ describe("The command line program", () => {
 
     const [, replay] = /--replay '(.*)'$/.exec(line(found.output, "replay")!)!;
     assert.equal(JSON.parse(replay!).seed, 5);
-    const again = await command([module, "--replay", replay!]);
+    const again = await called([module, "--replay", replay!]);
     assert.equal(again.code, 1);
     for (const name of ["in a test", "wrong", "got", "expected", "replay"])
       assert.equal(line(again.output, name), line(found.output, name), name);
@@ -170,7 +170,7 @@ describe("The command line program", () => {
 
   it("tests each of several configurations, with files of its own, and takes one by its name", async () => {
     const module = backendModule("several");
-    const both = await command([
+    const both = await called([
       module,
       ...little.slice(0, 4),
       "--law",
@@ -188,10 +188,10 @@ describe("The command line program", () => {
     const broken = parseReport(await text("each.with-overrun-2.json"));
     assert.match(broken.laws[0]!.failure!.guard!, /past the end of c/);
 
-    const one = await command([...args.slice(0, 5), "--config", "plain"]);
+    const one = await called([...args.slice(0, 5), "--config", "plain"]);
     assert.equal(one.code, 0, one.output);
     for (const exported of ["createLater", "configured"]) {
-      const other = await command([...args.slice(0, 5), "--export", exported]);
+      const other = await called([...args.slice(0, 5), "--export", exported]);
       assert.equal(other.code, 0, other.output);
     }
   });
@@ -200,14 +200,14 @@ describe("The command line program", () => {
     const unopened = await command([backendModule("unopened"), ...little]);
     assert.equal(unopened.code, 3);
     assert.match(unopened.errors, /could not be opened: BackendError: init: no such device on this machine/);
-    const failing = await command([backendModule("failing-module"), ...little]);
+    const failing = await called([backendModule("failing-module"), ...little]);
     assert.equal(failing.code, 3);
     assert.match(failing.errors, /could not be loaded: Error: a driver library is missing/);
     for (const [exported, found] of [
       ["nothing", "undefined"],
       ["halfway", "an object with name, init"],
     ] as const) {
-      const { code, errors } = await command([backendModule("several"), ...little, "--export", exported]);
+      const { code, errors } = await called([backendModule("several"), ...little, "--export", exported]);
       assert.equal(code, 3, errors);
       assert.include(errors, `create: it made ${found}; needed: a backend, or a provider of one`);
       assert.notInclude(errors, "    at ", "a stack is no help there");
@@ -216,8 +216,10 @@ describe("The command line program", () => {
 
   it("ends with 2 where the command line makes no sense, and says what is allowed", async () => {
     const module = backendModule("healthy");
+    const ended = await command([]);
+    assert.equal(ended.code, 2);
+    assert.match(ended.errors, /which module/);
     for (const [args, message] of [
-      [[], /which module/],
       [["./not-there.js"], /there is no file "\.\/not-there\.js"/],
       [["not-installed"], /no file and no package "not-installed"/],
       [[backendModule("without-backend")], /has no default export.*\{ name, create \}/],
@@ -225,7 +227,7 @@ describe("The command line program", () => {
       [[backendModule("several"), "--config", "fancy"], /"fancy".*plain, with overrun/],
       [[module, "--diff", inFolder("no.json")], /--diff .*no\.json/],
     ] as const) {
-      const { code, errors, output } = await command(args);
+      const { code, errors, output } = await called(args);
       assert.equal(code, 2, `${args.join(" ")}: ${output}`);
       assert.match(errors, message);
     }
@@ -234,7 +236,7 @@ describe("The command line program", () => {
   it("compares with an earlier report", async () => {
     const law = ["--ops", "gemm", "--dtype", "f32", "--law", "is exact"];
     const json = inFolder("earlier.json");
-    await command([backendModule("broken"), ...law, "--json", json]);
+    await called([backendModule("broken"), ...law, "--json", json]);
     const md = inFolder("diff.md");
     const { code, output } = await command([
       backendModule("healthy"),
@@ -250,10 +252,10 @@ describe("The command line program", () => {
     assert.match(output, /now kept: gemm f32: is exact on whole numbers \(was broken\)/);
     assert.include(await readFile(md, "utf8"), "gemm f32: is exact on whole numbers");
     assert.equal(parseReport(await readFile(json, "utf8")).totals.broken, 0, "the file is replaced");
-    const same = await command([backendModule("healthy"), ...law, "--diff", json]);
+    const same = await called([backendModule("healthy"), ...law, "--diff", json]);
     assert.match(same.output, /nothing has changed/);
     await writeFile(json, "{}");
-    const other = await command([backendModule("healthy"), ...law, "--diff", json]);
+    const other = await called([backendModule("healthy"), ...law, "--diff", json]);
     assert.equal(other.code, 2);
     assert.match(other.errors, /no conformance report/);
   });

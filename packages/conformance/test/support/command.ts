@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { fileURLToPath } from "node:url";
+import { main } from "#src/cli/main.js";
 
 const program = fileURLToPath(import.meta.resolve("#src/cli.js"));
 
@@ -33,4 +34,18 @@ export function command(
     child.once("error", reject);
     child.once("close", (code) => resolve({ code, output, errors }));
   });
+}
+
+/** Runs all of the command line program but its process, which would take most of a second to start. */
+export async function called(args: readonly string[]): Promise<Ended> {
+  const texts = { output: "", errors: "" };
+  const screen = (name: keyof typeof texts) => ({
+    write: (text: string) => {
+      texts[name] += text;
+      return true;
+    },
+  });
+  const { signal } = new AbortController();
+  const code = await main(args, { output: screen("output"), errors: screen("errors"), signal });
+  return { code, ...texts };
 }

@@ -1,13 +1,8 @@
 // Tags: kernels, pure, long
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { describeBackend, laws } from "@backplane/conformance";
-import { isAroundAll, isOnEveryEngine, isOnSharedWork } from "./laws-support.js";
+import { isAroundAll, isOnEveryEngine, isOnSharedWork } from "../laws-support.js";
 
-// As every backend is tried.
-describeBackend(
-  { name: "the CPU, with many cases,", create: () => createCpuBackend({ threads: 0 }) },
-  globalThis,
-);
 // What laws.test.ts and laws-engine.test.ts have not of it.
 describeBackend(
   {

@@ -1,0 +1,4 @@
+// Tags: kernels, pure, long
+import { describeCases } from "./halves.js";
+
+describeCases(2);

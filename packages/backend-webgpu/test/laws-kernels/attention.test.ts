@@ -1,0 +1,4 @@
+// Tags: kernels, pure, long
+import { describeLawsOnKernels } from "./families.js";
+
+describeLawsOnKernels("attention");

@@ -1,0 +1,4 @@
+// Tags: proof, pure, long
+import { describeReference } from "./quarters.js";
+
+describeReference(2);
