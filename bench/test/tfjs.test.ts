@@ -1,4 +1,4 @@
-// Tags: once
+// Tags: once, pure
 import { cpu } from "@backplane/backend-cpu";
 import { type Registration, register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";

@@ -1,4 +1,4 @@
-// Tags: once
+// Tags: once, pure
 import { expect } from "chai";
 import { encodeModel } from "#src/cpu/onnx.js";
 import { outputName } from "#src/cpu/onnx-draft.js";
