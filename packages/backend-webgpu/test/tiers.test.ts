@@ -83,6 +83,12 @@ describe("webgpu tiers", () => {
     assert.equal(beyond.limits.maxComputeInvocationsPerWorkgroup, 1024);
   });
 
+  it("bind so little that 32 bits count it, with the workgroups to spare in a folded grid", () => {
+    const { limits } = offer([]);
+    const large = offer([], { limits: { ...limits, maxStorageBufferBindingSize: 2 ** 32 - 4 } });
+    assert.equal(chooseTier(large, {}).limits.maxStorageBufferBindingSize, 2 ** 31);
+  });
+
   it("switch on the toggles of Dawn that matrices need, unless told otherwise", () => {
     assert.deepEqual(dawnFlags({}).join(), dawnFlags({}, "shader-f16").join());
     assert.notMatch(dawnFlags({}).join(), /enable-dawn-features/);

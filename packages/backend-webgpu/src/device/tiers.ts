@@ -57,6 +57,12 @@ export const limitNames: readonly (keyof DeviceLimits)[] = Object.keys(
   defaultLimits,
 ) as (keyof DeviceLimits)[];
 
+/**
+ * The most that kernels bind. They count bytes and elements in 32 bits, and with the 4 GiB that some adapters bind, the
+ * invocations beyond the last element would begin again at 0.
+ */
+const highestLimits: Partial<DeviceLimits> = { maxStorageBufferBindingSize: 2 ** 31 };
+
 /** Limits that a device has only if they are requested. */
 export type RequestedLimit = keyof DeviceLimits | (typeof otherLimits)[number];
 
@@ -137,9 +143,10 @@ function requiredLimits(
 }
 
 function usedLimits(offer: TierOffer, wholly: boolean, caps: Partial<DeviceLimits>): DeviceLimits {
+  const highest = wholly ? highestLimits : defaultLimits;
   const used = limitNames.map((name) => [
     name,
-    Math.min(offer.limits[name], wholly ? Infinity : defaultLimits[name], caps[name] ?? Infinity),
+    Math.min(offer.limits[name], highest[name] ?? Infinity, caps[name] ?? Infinity),
   ]);
   return Object.fromEntries(used) as DeviceLimits;
 }
