@@ -11,9 +11,10 @@ export interface WebGpuBackend extends ComputeBackend {
   /**
    * A handle for a `GPUBuffer` that someone else made on the backend's device (`native()`, or the option
    * `device`), to be used like any other; a place inside it is `{ handle, byteOffset }`. Work submitted
-   * before comes before the backend's, as the queue is the same. `free(handle)` and `dispose()` end the
-   * handle and leave the buffer alone; it counts in `memory()` until then. Destroying the buffer before
-   * makes the work that uses it fail (`DEVICE_ERROR`), and so does a buffer of another device.
+   * before comes before the backend's, as the queue is the same. `free(handle)` submits all work that uses the
+   * buffer; it and `dispose()` end the handle and leave the buffer alone, which counts in `memory()` until then.
+   * Destroying the buffer before makes the work that uses it fail (`DEVICE_ERROR`), and so does a buffer of another
+   * device.
    *
    * Throws `INVALID_ARGUMENT` unless the buffer is unmapped, has the usages STORAGE, COPY_SRC and
    * COPY_DST, a size in bytes that is a multiple of 16 and at most `limits.maxAllocationBytes`, and no

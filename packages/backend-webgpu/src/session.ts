@@ -126,7 +126,11 @@ export function openSession(
       guard: (work) => readback.guard(work),
       pipelineCount: () => pipelines.size,
     }),
-    foreign: new ForeignBuffers(maxBytes, (memory) => pipelines.forget(memory)),
+    foreign: new ForeignBuffers(maxBytes, (memory) => {
+      // Its owner may overwrite or destroy it from now on.
+      if (memory.batch === queue.batch) queue.flush();
+      pipelines.forget(memory);
+    }),
     exported: new WeakMap(),
     // On our own device, for errors that the guard does not see.
     onUncaptured: opened.owned ? onUncaptured : undefined,

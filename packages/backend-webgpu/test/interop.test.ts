@@ -119,12 +119,23 @@ describe("webgpu interop", () => {
     const results = new Uint8Array(bytes);
     const pending = backend.copyDtoH(results, handle);
     backend.free(handle);
-    backend.native(); // All that the backend has to do is submitted.
     const encoder = device.createCommandEncoder();
     encoder.clearBuffer(theirs);
     device.queue.submit([encoder.finish()]);
     await pending;
     assert.isTrue(results.every((byte) => byte === 5));
+  });
+
+  it("has submitted what uses a foreign buffer when its handle is freed", async () => {
+    const theirs = buffer(64);
+    const [handle, copy] = [backend.importBuffer(theirs), backend.alloc(64)];
+    backend.fill(handle, 5, 64, "u8");
+    backend.copyDtoD(copy, handle, 64);
+    backend.free(handle);
+    theirs.destroy();
+    const results = new Uint8Array(64);
+    await backend.copyDtoH(results, copy);
+    assert.deepEqual(results, new Uint8Array(64).fill(5));
   });
 
   it("keeps nothing of a foreign buffer that was freed", async () => {
