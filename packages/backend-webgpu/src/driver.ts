@@ -185,7 +185,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
   }
 
   #write(destination: DeviceMemory, byteOffset: number, source: Uint8Array<ArrayBufferLike>): void {
-    const { recorder, uploads, queue } = this.#session;
+    const { recorder, uploads, queue, guard } = this.#session;
     const { start, end } = recorder.run("copyHtoD", () =>
       this.#prepareWrite(destination, byteOffset, source),
     );
@@ -195,7 +195,7 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     if (!queue.isHolding || destination.batch !== queue.batch) write(inner);
     else {
       const copy = inner.slice();
-      queue.holdWrite(copy.byteLength, () => write(copy));
+      queue.holdWrite(copy.byteLength, () => guard.within("copyHtoD", () => write(copy)));
     }
   }
 

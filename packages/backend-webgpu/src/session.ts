@@ -86,10 +86,7 @@ export function openSession(
       pool.afterSubmit();
       uploads.afterSubmit();
     },
-    compiled(operation, pipeline) {
-      guard.enter(operation);
-      return pipelines.compiled(pipeline);
-    },
+    compiled: (operation, pipeline) => guard.within(operation, () => pipelines.compiled(pipeline)),
     onRelease: () => readback.advance(),
     together: (calls, operations) => guard.together(calls, operations),
   });
@@ -112,7 +109,10 @@ export function openSession(
     event.preventDefault();
     report(faultOf(event.error, []));
   };
-  const readback = new Readback({ device, queue, pool, recorder, onFault: report });
+  const readback = new Readback({
+    ...{ device, queue, pool, recorder, onFault: report },
+    within: (body) => guard.within("copyDtoH", body),
+  });
   const session: Session = {
     ...{ opened, tuned, queue, pool, pipelines, recorder, uploads, readback, guard },
     stagedUploads: new StagedUploads({

@@ -37,6 +37,17 @@ export class Guard {
     this.#operation = operation;
   }
 
+  /** As `enter`, for the calls that `body` makes: those of the runtime itself, in the midst of others. */
+  within<Result>(operation: string, body: () => Result): Result {
+    const outer = this.#operation;
+    this.#operation = operation;
+    try {
+      return body();
+    } finally {
+      this.#operation = outer;
+    }
+  }
+
   /** Makes several calls in one scope, which costs as much as any of them. They may belong to several operations. */
   together(calls: () => void, operations: readonly string[]): void {
     const within = (): void => {

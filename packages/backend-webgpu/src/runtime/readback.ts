@@ -24,6 +24,8 @@ export interface ReadbackOptions {
   readonly queue: CommandQueue;
   readonly pool: MemoryPool;
   readonly recorder: Recorder;
+  /** Makes calls that belong to a read: others may be under way. */
+  within<Result>(body: () => Result): Result;
   onFault(error: BackendError): void;
 }
 
@@ -58,7 +60,7 @@ export class Readback {
 
   /** Fills `destination` from a buffer as all commands before this one leave it. Any byte offset. */
   read(destination: Uint8Array<ArrayBufferLike>, source: DeviceMemory, byteOffset: number): Promise<void> {
-    const { pool, recorder, queue } = this.#options;
+    const { recorder, queue } = this.#options;
     // Promised zeros have to be there before anybody asks whether something writes or waits.
     recorder.touch(source);
     const length = wordsAround(byteOffset, byteOffset + destination.byteLength).length;
@@ -66,7 +68,7 @@ export class Readback {
     if (isShort && !queue.isHolding) return this.#fetch(destination, source, byteOffset);
     if (this.#failure !== undefined) return Promise.reject(this.#failure);
     return new Promise((resolve, reject) => {
-      this.#line.add(new LongRead({ destination, source, byteOffset, pool, recorder, resolve, reject }));
+      this.#line.add(new LongRead({ ...this.#options, destination, source, byteOffset, resolve, reject }));
       this.advance();
     });
   }
@@ -164,9 +166,10 @@ export class Readback {
     queue.encoder("copyDtoH").copyBufferToBuffer(source.buffer, start, staging, 0, length);
     const { operations } = queue;
     const submitted = queue.flush();
+    const mapped = staging.mapAsync(MAP_READ, 0, length);
     // If the device is lost there is nothing to pop, and the map fails.
     const refused = device.popErrorScope().catch(() => null);
-    await this.guard(staging.mapAsync(MAP_READ, 0, length));
+    await this.guard(mapped);
     queue.finished(submitted);
     const error = await refused;
     if (error !== null) {
@@ -194,7 +197,8 @@ export class Readback {
 
   #create(size: number): GPUBuffer {
     while (this.#free.length > 0 && this.reservedBytes + size > STAGING_BYTES) this.#free.shift()!.destroy();
-    return this.#options.device.createBuffer({ label: "read back", size, usage: STAGING_USAGE });
+    const { device, within } = this.#options;
+    return within(() => device.createBuffer({ label: "read back", size, usage: STAGING_USAGE }));
   }
 
   #release(staging: GPUBuffer): void {
@@ -205,12 +209,10 @@ export class Readback {
   }
 }
 
-interface LongReadOptions {
+interface LongReadOptions extends Pick<ReadbackOptions, "pool" | "recorder" | "within"> {
   readonly destination: Uint8Array<ArrayBufferLike>;
   readonly source: DeviceMemory;
   readonly byteOffset: number;
-  readonly pool: MemoryPool;
-  readonly recorder: Recorder;
   resolve(): void;
   reject(error: BackendError): void;
 }
@@ -283,6 +285,10 @@ class LongRead implements PendingRead {
   }
 
   detach(): void {
+    this.#options.within(() => this.#copyRest());
+  }
+
+  #copyRest(): void {
     const { pool, recorder } = this.#options;
     // The device copies whole blocks fastest, and buffers consist of whole blocks.
     const first = this.#byteOffset + this.#next;

@@ -133,7 +133,12 @@ export class StagedUploads {
     this.#ring.delete(staging);
     this.#ring.add(staging);
     staging.state = "sent";
-    staging.arrived = staging.buffer.mapAsync(MAP_WRITE).then(
+    // A buffer that the device refused was reported when it was made.
+    const { device } = this.#options;
+    device.pushErrorScope("validation");
+    const mapped = staging.buffer.mapAsync(MAP_WRITE);
+    void device.popErrorScope().catch(ignore);
+    staging.arrived = mapped.then(
       () => {
         staging.state = "free";
       },
@@ -148,7 +153,8 @@ export class StagedUploads {
   }
 
   #create(): Staging {
-    const { device } = this.#options;
+    const { device, enter } = this.#options;
+    enter();
     const descriptor = { label: "upload", size: PIECE_BYTES, usage: STAGING_USAGE, mappedAtCreation: true };
     const buffer = device.createBuffer(descriptor);
     const staging: Staging = { buffer, state: "free", arrived: Promise.resolve() };
