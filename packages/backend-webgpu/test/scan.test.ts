@@ -98,9 +98,12 @@ describe("webgpu scan of rows of f16", () => {
       ["sum", [3, 8]],
       ["sum", [5, 64]],
       ["max", [70, 120]],
+      ["sum", [9, 256]],
+      ["sum", [3, 2048]],
       ["sum", [5, 200]],
       ["sum", [2, 4104]],
       ["sum", [1, 20_000]],
+      ["max", [1, 40_000]],
       ["max", [3, 1000]],
     ] as const)
       for (const exclusive of [false, true])
@@ -113,11 +116,13 @@ describe("webgpu scan plans", () => {
   it("give rows to workgroups of their own if there are many, and cut them otherwise", () => {
     const plan = (outer: number, length: number, inner: number) =>
       planScan({ outer, length, inner }, 4, Number.POSITIVE_INFINITY);
-    assert.deepInclude(plan(16_384, 4096, 1), { along: "length", lanes: 256, rounds: 4, segments: 1 });
+    assert.deepInclude(plan(16_384, 4096, 1), { along: "length", lanes: 256, rounds: 1, segments: 1 });
     assert.deepInclude(plan(2 ** 20, 64, 1), { lanes: 16, rounds: 1, segments: 1, rowBlocks: 65_536 });
     assert.deepInclude(plan(64, 2 ** 20, 1), { lanes: 256, segments: 32, segmentLength: 8192 });
     assert.deepInclude(plan(1, 4096, 16_384), { along: "inner", segments: 32, segmentLength: 128 });
     assert.equal(planScan({ outer: 1, length: 2 ** 20, inner: 1 }, 4, 3).segments, 3);
+    const ofSingles = planScan({ outer: 16_384, length: 4095, inner: 1 }, 1, Number.POSITIVE_INFINITY);
+    assert.deepInclude(ofSingles, { lanes: 256, rounds: 4, segments: 1 });
   });
 
   it("take eight elements of f16 at a time where rows consist of them", () => {
@@ -128,7 +133,7 @@ describe("webgpu scan plans", () => {
     assert.isFalse(isInEights(["f16", "f16"], { ...row, length: 4100 }, [0, 0]));
     assert.isFalse(isInEights(["f16", "f16"], { ...row, inner: 8 }, [0, 0]));
     const plan = planScan({ outer: 16_384, length: 4096, inner: 1 }, 8, Number.POSITIVE_INFINITY);
-    assert.deepInclude(plan, { length: 512, lanes: 128, rounds: 4, segments: 1 });
+    assert.deepInclude(plan, { length: 512, lanes: 256, rounds: 1, segments: 1 });
     const short = planScan({ outer: 2 ** 20, length: 64, inner: 1 }, 8, Number.POSITIVE_INFINITY);
     assert.deepInclude(short, { length: 8, lanes: 8, rounds: 1, segments: 1 });
   });

@@ -14,7 +14,8 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import type { Along, LaneCount } from "../rows/index.js";
+import type { Along } from "../rows/index.js";
+import { type Combine, eightsText, quadsText, singlesText } from "./loads.wgsl.js";
 
 /*
  * No workgroup waits for another. Rows that are cut into segments take three steps: what the elements of each
@@ -25,7 +26,7 @@ import type { Along, LaneCount } from "../rows/index.js";
  */
 
 export type ScanVector = 1 | 4 | 8;
-export type ScanLanes = LaneCount | 2 | 8 | 128;
+export type ScanLanes = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256;
 
 /** `keys` are i32. */
 export type Stored = ComputedType | "keys";
@@ -74,8 +75,6 @@ const parameterTypes = {
 
 /** Lines that an invocation reads at once. */
 const UNROLL = 8;
-
-type Combine = (a: string, b: string) => string;
 
 const combiners: Readonly<Record<ScanKind, Combine>> = {
   sum: (a, b) => `(${a} + ${b})`,
@@ -177,18 +176,6 @@ function eights(kind: ScanKind, source: Stored, sink: Stored, mode: ScanTile["mo
     ? wgsl`  let bits = bitcast<vec4u>(${layout.unpacked("quad")});
   return ${each(4, (c) => `key_of(bits${c})`, "i32")};`
     : `  return ${layout.unpacked("quad")};`;
-  const own = isExtreme(kind) ? `bitcast<vec4f>(${each(4, (c) => `bits_of(value${c})`, "u32")})` : "value";
-  const store = wgsl`
-fn packed(value: Values) -> vec2u {
-  let own = ${own};
-  return ${layouts[sink as ComputedType].packed("own")};
-}
-
-fn store(place: u32, value: Eight) {
-  let first = select(value.first, value.second.wzyx, is_reverse());
-  let second = select(value.second, value.first.wzyx, is_reverse());
-  output[parameters.output_offset + place] = vec4u(packed(first), packed(second));
-}`;
   return wgsl`
 struct Eight { first: Values, second: Values }
 
@@ -202,7 +189,22 @@ fn load(place: u32) -> Eight {
   let second = unpacked(block.zw);
   return Eight(select(first, second.wzyx, is_reverse()), select(second, first.wzyx, is_reverse()));
 }
-${mode === "results" ? store : ""}`;
+${mode === "results" ? storeOfEights(kind, sink as ComputedType) : ""}`;
+}
+
+function storeOfEights(kind: ScanKind, sink: ComputedType): string {
+  const own = isExtreme(kind) ? `bitcast<vec4f>(${each(4, (c) => `bits_of(value${c})`, "u32")})` : "value";
+  return wgsl`
+fn packed(value: Values) -> vec2u {
+  let own = ${own};
+  return ${layouts[sink].packed("own")};
+}
+
+fn store(place: u32, value: Eight) {
+  let first = select(value.first, value.second.wzyx, is_reverse());
+  let second = select(value.second, value.first.wzyx, is_reverse());
+  output[parameters.output_offset + place] = vec4u(packed(first), packed(second));
+}`;
 }
 
 const each = (vector: 1 | 4, text: (component: string) => string, type: string): string =>
@@ -337,69 +339,4 @@ ${lines(rounds, result)}
   }
   ${mode === "totals" ? "if (isRow && member == 0u) { output[parameters.output_offset + row * parameters.segments + segment] = carry; }" : ""}
 }`;
-}
-
-/** What is loaded at once, of a row. */
-interface RowTexts {
-  /** `so_far`: each combined with those before it, in the order of the scan. `placed`: results, in the order of the row. */
-  readonly functions: string;
-  readonly nothing: string;
-  readonly last: (name: string) => string;
-}
-
-function singlesText(join: Combine): RowTexts {
-  return {
-    functions: wgsl`
-fn so_far(x: Values) -> Values { return x; }
-
-fn placed(x: Values, base: Value) -> Values { return select(${join("base", "x")}, base, is_exclusive()); }`,
-    nothing: "identity()",
-    last: (name) => name,
-  };
-}
-
-function soFarOfFour(join: Combine): string {
-  return wgsl`
-fn so_far_of_four(x: Values) -> Values {
-  let two = ${join("x.x", "x.y")};
-  let four = ${join("x.z", "x.w")};
-  return Values(x.x, two, ${join("two", "x.z")}, ${join("two", "four")});
-}`;
-}
-
-function quadsText(join: Combine): RowTexts {
-  return {
-    functions: wgsl`
-${soFarOfFour(join)}
-fn so_far(x: Values) -> Values { return so_far_of_four(select(x, x.wzyx, is_reverse())); }
-
-fn placed(x: Values, base: Value) -> Values {
-  let after = ${join("Values(base)", "x")};
-  let shifted = select(after, Values(base, after.xyz), is_exclusive());
-  return select(shifted, shifted.wzyx, is_reverse());
-}`,
-    nothing: "Values(identity())",
-    last: (name) => `${name}.w`,
-  };
-}
-
-function eightsText(join: Combine): RowTexts {
-  return {
-    functions: wgsl`
-${soFarOfFour(join)}
-fn so_far(x: Eight) -> Eight {
-  let first = so_far_of_four(x.first);
-  return Eight(first, ${join("Values(first.w)", "so_far_of_four(x.second)")});
-}
-
-fn placed(x: Eight, base: Value) -> Eight {
-  let first = ${join("Values(base)", "x.first")};
-  let second = ${join("Values(base)", "x.second")};
-  return Eight(
-    select(first, Values(base, first.xyz), is_exclusive()),
-    select(second, Values(first.w, second.xyz), is_exclusive()));
-}`,
-    nothing: "Eight(Values(identity()), Values(identity()))",
-    last: (name) => `${name}.second.w`,
-  };
 }

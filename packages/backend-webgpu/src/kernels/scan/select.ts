@@ -23,17 +23,15 @@ const busyRows = 512;
 const BUSY_INVOCATIONS = 131_072;
 
 /**
- * Loads of a row for which there is an invocation each, so that those side by side read whole rows: rows of 64 elements are 1.06
- * times as fast on an H100, and those of f16 1.18 times.
+ * Vectors have an invocation each, so that those side by side read whole rows. So do single elements of rows of up to so many loads;
+ * of longer rows an invocation has several, since it meets others for every load that it has.
  */
 const SHORT_ROW = 16;
 
 /** The fewest lines of a segment. */
 export const leastLines = 32;
 
-const laneCounts: readonly ScanLanes[] = [1, 4, 16, 64, WORKGROUP_SIZE];
-/** Rows of eights, which are half as many loads, have as many bytes in each. */
-const laneCountsOfEights: readonly ScanLanes[] = [1, 2, 4, 8, 16, 64, 128, WORKGROUP_SIZE];
+const laneCounts: readonly ScanLanes[] = [1, 2, 4, 8, 16, 32, 64, 128, WORKGROUP_SIZE];
 
 /** `places`: where operands of the type begin, in bytes. */
 export function vectorOf(dtype: ComputedType, { length, inner }: Extents, places: readonly number[]): 1 | 4 {
@@ -71,9 +69,8 @@ export function planScan(
     };
   }
   const loads = length / vector;
-  const rounds = loads > SHORT_ROW ? 4 : 1;
-  const counts = vector === 8 ? laneCountsOfEights : laneCounts;
-  const lanes = counts.find((count) => count * rounds >= loads) ?? WORKGROUP_SIZE;
+  const rounds = vector === 1 && loads > SHORT_ROW ? 4 : 1;
+  const lanes = laneCounts.find((count) => count * rounds >= loads) ?? WORKGROUP_SIZE;
   const tile = lanes * rounds;
   const shared = outer < busyRows ? Math.ceil(TARGET_WORKGROUPS / outer) : 1;
   const wanted = Math.min(shared, Math.floor(loads / (2 * tile)), maxSegments);
