@@ -92,9 +92,59 @@ describe("webgpu argReduce within limits", () => {
   });
 });
 
+describe("webgpu argReduce of rows of f16", () => {
+  const extents: readonly Extents[] = [
+    [300, 8, 1],
+    [70, 64, 1],
+    [37, 256, 1],
+    [5, 1000, 1],
+    [3, 4096, 1],
+    [1, 40_000, 1],
+  ];
+
+  it("takes eight elements at a time, and fewer of rows that begin elsewhere", async () => {
+    const backend = await open({});
+    for (const shape of extents)
+      for (const before of [0, 8, 4, 1])
+        for (const kind of ["argMax", "argMin"] as const) await check(backend, kind, "f16", shape, before);
+    await backend.dispose();
+  });
+
+  it("finds the first NaN of either sign, wherever it is", async () => {
+    const backend = await open({});
+    for (const [rows, length] of [
+      [64, 64],
+      [256, 256],
+      [40, 4096],
+    ] as const) {
+      const halves = Uint16Array.from(
+        { length: rows * length },
+        (_, i) => [0x7c00, 0xfc00, 0, 0x8000][i % 4]!,
+      );
+      const expected = Array.from({ length: rows }, (_, row) => (row * 101) % length);
+      for (const [row, place] of expected.entries()) {
+        const first = row * length;
+        halves[first + place] = row % 2 === 0 ? 0x7c01 : 0xffff;
+        // Another one behind it.
+        halves[first + Math.min(length - 1, place + 1 + (row % 9))] = 0x7e00;
+      }
+      for (const kind of ["argMax", "argMin"] as const) {
+        const [input, output] = [backend.alloc(halves.byteLength), backend.alloc(4 * rows)];
+        backend.copyHtoD(input, halves);
+        backend.argReduce({ kind, shape: [rows, length], axis: 1, dtype: "f16", input, output });
+        const got = new Int32Array(rows);
+        await backend.copyDtoH(got, output);
+        for (const handle of [input, output]) backend.free(handle);
+        assert.deepEqual(Array.from(got), expected, `${kind} [${rows}, ${length}]`);
+      }
+    }
+    await backend.dispose();
+  });
+});
+
 describe("webgpu argReduce plans", () => {
-  const plan = ([outer, length, inner]: Extents, offset = 0, most?: number) => {
-    const made = planArgReduce("f32", { outer, length, inner }, offset, most);
+  const plan = ([outer, length, inner]: Extents, offset = 0, most?: number, dtype: Type = "f32") => {
+    const made = planArgReduce(dtype, { outer, length, inner }, offset, most);
     return `${made.along} ${made.vector} ${made.lanes}x${made.segments}`;
   };
 

@@ -24,8 +24,10 @@ import { firstOfRow, placeInRow } from "../rows/index.js";
  * bits of the elements; it then reads its elements again to find the first.
  */
 
-export type LaneCount = 1 | 4 | 16 | 64 | 256;
-export const laneCounts: readonly LaneCount[] = [1, 4, 16, 64, WORKGROUP_SIZE];
+export type LaneCount = 1 | 2 | 4 | 8 | 16 | 32 | 64 | 128 | 256;
+export const laneCounts: readonly LaneCount[] = [1, 2, 4, 8, 16, 32, 64, 128, WORKGROUP_SIZE];
+
+export type ArgReduceVector = 1 | 4 | 8;
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface ArgReduceTile {
@@ -33,8 +35,8 @@ export interface ArgReduceTile {
   readonly dtype: ComputedType;
   /** Neighbouring invocations read neighbours in a row, or neighbouring rows; vectors lie likewise. */
   readonly along: "length" | "inner";
-  /** Elements of a load. */
-  readonly vector: 1 | 4;
+  /** Elements of a load. 8: of f16, in rows, as two vectors of four. */
+  readonly vector: ArgReduceVector;
   /** Invocations that share a row. */
   readonly lanes: LaneCount;
   /** Pairs (key, place), or places alone. */
@@ -49,7 +51,7 @@ export interface JoinTile {
 export type Result = "pairs" | "places";
 
 /** Loads under way together. */
-const UNROLL: Readonly<Record<ArgReduceTile["vector"], number>> = { 1: 8, 4: 4 };
+const UNROLL: Readonly<Record<ArgReduceTile["vector"], number>> = { 1: 8, 4: 4, 8: 4 };
 
 const NOWHERE = "0xffffffffu";
 
@@ -70,17 +72,32 @@ const parameterTypes = {
  */
 export function argReduceProgram(tile: ArgReduceTile): Program<"data" | "output", Parameter> {
   const { kind, dtype, along, vector, lanes, result } = tile;
-  const { single, quad, value, functions } = layouts[dtype];
-  const size = along === "inner" ? vector : 1;
-  const type = { value: vectorOf(value, vector), words: vectorOf("u32", vector) };
+  const { single, quad, block, value, functions } = layouts[dtype];
+  const width = vector === 1 ? 1 : 4;
+  const size = along === "inner" ? width : 1;
+  const type = { value: vectorOf(value, width), words: vectorOf("u32", width) };
   const isFloat = value === "f32";
   const count = UNROLL[vector];
+  /** Values of a load, whose places count values. */
+  const each = vector / width;
   const place = (index: string) => placeInRow(along, index);
-  const take = (x: string, index: string) =>
-    `take(${x}, ${type.words}(${index}), &best, &place${isFloat ? ", &seen" : ""});`;
+  const valuesOf = (load: string, index: string) =>
+    Array.from({ length: each }, (_, i) => ({
+      value: each === 1 ? load : `${load}[${i}]`,
+      at: `${type.words}(${each === 1 ? index : `${each}u * (${index}) + ${i}u`})`,
+    }));
+  const takeAll = (values: ReturnType<typeof valuesOf>) =>
+    values
+      .map(({ value, at }) => `take(${value}, ${at}, &best, &place${isFloat ? ", &seen" : ""});`)
+      .join(" ");
+  const take = (load: string, index: string) => takeAll(valuesOf(load, index));
+  const begin = (load: string) => {
+    const [first, ...rest] = valuesOf(load, "own");
+    return `best = ${first!.value};${isFloat ? " seen = magnitude(best);" : ""} ${takeAll(rest)}`;
+  };
   return program({
     name: `${kind}_${dtype}_${along}_${vector}_${lanes}_${result}`,
-    bindings: { data: input(vector === 4 ? quad : single), output: output(storageOf[result]) },
+    bindings: { data: input({ 1: single, 4: quad, 8: block }[vector]), output: output(storageOf[result]) },
     parameters: parameterTypes,
     body: wgsl`
 ${workgroupIndex}
@@ -88,7 +105,7 @@ ${functions}
 ${meeting(along, lanes, size)}
 ${writing(result, size)}
 
-${loadFunction(dtype, type.value, vector)}
+${loadFunction(dtype, value, vector)}
 
 fn take(
   value: ${type.value},
@@ -117,26 +134,28 @@ fn search(first: u32, start: u32, end: u32, reducer: u32) -> Pair {
   let own = start + reducer;
   if (own >= end) { return NOTHING; }
   var best: ${type.value};
-  var place = ${type.words}(own);
+  var place = ${type.words}(${each === 1 ? "own" : `${each}u * own`});
   ${isFloat ? `var seen: ${type.words};` : ""}
   var next = own + LANES;
   if (own + ${count - 1}u * LANES < end) {
     // As in the loop below, which has nothing left to do for short rows.
 ${lines(count, (i) => `    let value_${i} = load(${place(`own + ${i}u * LANES`)});`)}
-    best = value_0;
-    ${isFloat ? "seen = magnitude(best);" : ""}
+    ${begin("value_0")}
 ${lines(count - 1, (i) => `    ${take(`value_${i + 1}`, `own + ${i + 1}u * LANES`)}`)}
     next = own + ${count}u * LANES;
   } else {
-    best = load(${place("own")});
-    ${isFloat ? "seen = magnitude(best);" : ""}
+    let value = load(${place("own")});
+    ${begin("value")}
   }
   for (; next + ${count - 1}u * LANES < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.
 ${lines(count, (i) => `    let value_${i} = load(${place(`next + ${i}u * LANES`)});`)}
 ${lines(count, (i) => `    ${take(`value_${i}`, `next + ${i}u * LANES`)}`)}
   }
-  for (; next < end; next += LANES) { ${take(`load(${place("next")})`, "next")} }
+  for (; next < end; next += LANES) {
+    let value = load(${place("next")});
+    ${take("value", "next")}
+  }
   var key = key_of(best);
 ${
   isFloat
@@ -144,8 +163,13 @@ ${
   if (${vector === 1 ? "" : "any"}(seen > ${type.words}(0x7f800000u))) {
     var nan = ${type.words}(${NOWHERE});
     for (next = own; next < end; next += LANES) {
-      let is_nan = magnitude(load(${place("next")})) > ${type.words}(0x7f800000u);
-      nan = min(nan, select(${type.words}(${NOWHERE}), ${type.words}(next), is_nan));
+      let value = load(${place("next")});
+${valuesOf("value", "next")
+  .map(({ value, at }) => {
+    const spoilt = `magnitude(${value}) > ${type.words}(0x7f800000u)`;
+    return `      nan = min(nan, select(${type.words}(${NOWHERE}), ${at}, ${spoilt}));`;
+  })
+  .join("\n")}
     }
     let found = nan != ${type.words}(${NOWHERE});
     key = select(key, ${type.words}(${NOWHERE}), found);
@@ -154,7 +178,7 @@ ${
     : ""
 }
   return ${
-    vector === 4 && along === "length"
+    vector !== 1 && along === "length"
       ? wgsl`better_of(
     better_of(Pair(key.x, 4u * place.x), Pair(key.y, 4u * place.y + 1u)),
     better_of(Pair(key.z, 4u * place.z + 2u), Pair(key.w, 4u * place.w + 3u)))`
@@ -208,15 +232,19 @@ const keys: Readonly<Record<ElementLayout["value"], (words: string) => string>> 
   u32: () => "let key = bits;",
 };
 
-/** The number `place` counts loads from the start of the region. */
-function loadFunction(dtype: ComputedType, value: string, vector: 1 | 4): string {
+/** The number `place` counts loads from the start of the region. Of two vectors, each is a column of a matrix. */
+function loadFunction(dtype: ComputedType, value: string, vector: ArgReduceVector): string {
   const { load, unpacked } = layouts[dtype];
-  if (vector === 1)
-    return `fn load(place: u32) -> ${value} { return ${load("data", "(parameters.data_offset + place)")}; }`;
+  const at = "(parameters.data_offset + place)";
+  if (vector === 1) return `fn load(place: u32) -> ${value} { return ${load("data", at)}; }`;
+  const [type, values] =
+    vector === 4
+      ? [vectorOf(value, 4), unpacked("block")]
+      : [`mat2x4<${value}>`, `mat2x4<${value}>(${unpacked("block.xy")}, ${unpacked("block.zw")})`];
   return wgsl`
-fn load(place: u32) -> ${value} {
-  let block = data[parameters.data_offset + place];
-  return ${unpacked("block")};
+fn load(place: u32) -> ${type} {
+  let block = data[${at}];
+  return ${values};
 }`;
 }
 

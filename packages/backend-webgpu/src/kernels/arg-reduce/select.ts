@@ -1,5 +1,5 @@
 import { dtypeBytes } from "@backplane/core";
-import { type ComputedType, WORKGROUP_SIZE } from "../../program/index.js";
+import { type ComputedType, layouts, WORKGROUP_SIZE } from "../../program/index.js";
 import { type ArgReduceTile, type LaneCount, laneCounts } from "./arg-reduce.wgsl.js";
 
 /** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
@@ -46,7 +46,9 @@ export function planArgReduce(
 ): ArgReducePlan {
   const along = inner === 1 ? "length" : "inner";
   const run = inner === 1 ? length : inner;
-  const vector = run % 4 === 0 && byteOffset % (4 * dtypeBytes[dtype]) === 0 ? 4 : 1;
+  const fits = (size: number) => run % size === 0 && byteOffset % (size * dtypeBytes[dtype]) === 0;
+  const isInEights = along === "length" && layouts[dtype].perBlock === 8;
+  const vector = isInEights && fits(8) ? 8 : fits(4) ? 4 : 1;
   const loads =
     along === "length"
       ? { rows: outer, length: length / vector, inner: 1 }
