@@ -82,15 +82,20 @@ describe("webgpu resize2dGradient of very long rows", () => {
   });
 });
 
-describe("webgpu resize2dGradient of channels that are last", () => {
-  const [batch, height, width, channels] = [2, 5, 8, 12];
-  for (const [kind, outputHeight, outputWidth, dtype] of [
-    ["bilinear", 10, 16, "f32"],
-    ["bilinear", 7, 24, "f16"],
-    ["nearest", 10, 16, "f32"],
-    ["bilinear", 5, 4, "f32"],
+describe("webgpu resize2dGradient of strips", () => {
+  // Four channels at a time, and eight elements of one.
+  for (const [kind, outputHeight, outputWidth, dtype, width, channels] of [
+    ["bilinear", 10, 16, "f32", 8, 12],
+    ["bilinear", 7, 24, "f16", 8, 12],
+    ["nearest", 10, 16, "f32", 8, 12],
+    ["bilinear", 5, 4, "f32", 8, 12],
+    ["bilinear", 10, 48, "f16", 24, 1],
+    ["bilinear", 7, 8, "f16", 16, 1],
+    ["nearest", 10, 32, "f16", 16, 1],
+    ["nearest", 4, 8, "f16", 16, 1],
   ] as const)
-    it(`adds up what strips of four channels get, ${kind} to ${outputHeight} x ${outputWidth} in ${dtype}`, async () => {
+    it(`adds up what ${channels} channels get, ${kind} of ${width} to ${outputHeight} x ${outputWidth} in ${dtype}`, async () => {
+      const [batch, height] = [2, 5];
       const count = batch * outputHeight * outputWidth * channels;
       const gradient = Float64Array.from({ length: count }, (_, i) => ((i * 7) % 31) - 15);
       const expected = new Float64Array(batch * height * width * channels);
@@ -131,13 +136,11 @@ describe("webgpu resize2dGradient of channels that are last", () => {
           dtype === "f16" ? encodeFloat16(gradient) : Float32Array.from(gradient),
         );
         backend.resize2dGradient({
-          ...{
-            kind,
-            inputShape: [batch, height, width, channels],
-            layout: "NHWC",
-            outputHeight,
-            outputWidth,
-          },
+          // In both layouts of a single channel, its elements lie in the same order.
+          ...(channels === 1
+            ? { inputShape: [batch, 1, height, width] as const }
+            : { inputShape: [batch, height, width, channels] as const, layout: "NHWC" as const }),
+          ...{ kind, outputHeight, outputWidth },
           ...{ dtype, outputGradient, inputGradient },
         });
         const got = dtype === "f16" ? new Uint16Array(expected.length) : new Float32Array(expected.length);
@@ -189,9 +192,24 @@ describe("webgpu resize2dGradient plans", () => {
       assert.equal(stripsOf(change, at), undefined, JSON.stringify(change));
   });
 
+  it("are of eight elements of f16 where these are a store, and results are read in fours", () => {
+    const widthOf = (change: Partial<Shape>, at?: Readonly<Record<string, number>>) =>
+      stripsOf({ dtype: "f16", ...change }, at)?.width;
+    assert.equal(widthOf({}), 8);
+    assert.equal(widthOf({ kind: "nearest" }), 8);
+    assert.equal(widthOf({ outputWidth: 56 }), 8);
+    assert.equal(widthOf({ dtype: "f32" }), 4);
+    assert.equal(widthOf({ inputShape: [2, 3, 112, 108], outputWidth: 216 }), 4);
+    assert.equal(widthOf({}, { inputGradient: 8 }), 4);
+    assert.equal(widthOf({}, { outputGradient: 4 }), 4);
+    assert.equal(widthOf({ layout: "NHWC", inputShape: [2, 112, 112, 8] }), 4);
+    // More results of a strip than make kernels of their own.
+    assert.equal(widthOf({ outputWidth: 448 }), 4);
+  });
+
   it("give each element its results", () => {
     const shares = (kind: "nearest" | "bilinear") =>
-      knownResults(kind, { factor: 2, shift: kind === "nearest" ? 1 : -1, divisor: 4 }).map(
+      knownResults(kind, { factor: 2, shift: kind === "nearest" ? 1 : -1, divisor: 4 }, 4).map(
         ({ result, shares }) =>
           `${result}: ${shares.map(({ element, factor }) => `${factor} of ${element}`).join(", ")}`,
       );

@@ -46,7 +46,7 @@ function run(context: KernelContext, problem: Problem): void {
       regions,
       {
         ...places,
-        strips: stripsOf(columns, problem.inner),
+        strips: stripsOf(columns, problem.inner, plan.tile.width),
         inner: Math.ceil(problem.inner / STRIP),
       },
       plan.workgroups,

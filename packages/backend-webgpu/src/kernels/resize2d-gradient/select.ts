@@ -1,6 +1,6 @@
 import { dtypeBytes } from "@backplane/core";
-import { WORKGROUP_SIZE } from "../../program/index.js";
-import { blocksFor, inputsOf, isShared, resultsOf, STRIP, stripsOf } from "../images/index.js";
+import { floatLayouts, WORKGROUP_SIZE } from "../../program/index.js";
+import { blocksFor, inputsOf, isShared, resultsOf, STRIP, stripsOf, WIDE_STRIP } from "../images/index.js";
 import { PRODUCT_QUOTIENTS } from "../resize2d/index.js";
 import type { EachTile } from "./each.wgsl.js";
 import type { Problem } from "./problem.js";
@@ -20,7 +20,11 @@ export function planResize2dGradient(problem: Problem): Resize2dGradientPlan {
   const byProduct = Math.max(outHeight, outWidth) < PRODUCT_QUOTIENTS;
   const strips = stripsTile(problem, byProduct);
   if (strips !== undefined)
-    return { form: "strips", tile: strips, ...blocksFor(planes, rows, stripsOf(columns, inner)) };
+    return {
+      form: "strips",
+      tile: strips,
+      ...blocksFor(planes, rows, stripsOf(columns, inner, strips.width)),
+    };
   const vector = inner % 4 === 0 && isAligned(problem) ? 4 : 1;
   const tile: EachTile = { kind, dtype, result: isPartial ? "f32" : dtype, vector, byProduct, continues };
   if (!isShared(tile)) return { form: "each", tile, ...blocksFor(planes, rows, (columns * inner) / vector) };
@@ -44,7 +48,6 @@ const MOST_RESULTS = 24;
 function stripsTile(problem: Problem, byProduct: boolean): StripsTile | undefined {
   const { dtype, kind, inner, x, width, outWidth, outputGradient, inputGradient } = problem;
   const bytes = STRIP * dtypeBytes[dtype];
-  const step = stepOf(x);
   const hasChannels = inner > 1;
   const fits =
     (!hasChannels || (inner % 4 === 0 && isAligned(problem))) &&
@@ -55,14 +58,27 @@ function stripsTile(problem: Problem, byProduct: boolean): StripsTile | undefine
     resultsOf(problem).columns === outWidth &&
     inputGradient.byteOffset % bytes === 0 &&
     // All places lie less than one element before the first, or behind the last.
-    isNear(problem) &&
-    Number.isInteger(step) &&
-    step > 0 &&
-    knownResults(kind, x).length <= MOST_RESULTS;
+    isNear(problem);
   if (!fits) return undefined;
-  const isQuad = step % STRIP === 0 && outWidth % STRIP === 0 && outputGradient.byteOffset % bytes === 0;
-  const ofOne = isQuad ? "quad" : "single";
-  return { kind, dtype, axis: x, load: hasChannels ? "channels" : ofOne, byProduct };
+  const isInQuads = !hasChannels && outWidth % STRIP === 0 && outputGradient.byteOffset % bytes === 0;
+  const tileOf = (tileWidth: StripsTile["width"]): StripsTile | undefined => {
+    if (!hasKnownResults(problem, tileWidth)) return undefined;
+    const ofOne = isInQuads && stepOf(x, tileWidth) % STRIP === 0 ? "quad" : "single";
+    return { kind, dtype, axis: x, load: hasChannels ? "channels" : ofOne, byProduct, width: tileWidth };
+  };
+  const isWide =
+    isInQuads &&
+    floatLayouts[dtype].perBlock === WIDE_STRIP &&
+    width % WIDE_STRIP === 0 &&
+    inputGradient.byteOffset % 16 === 0;
+  const wide = isWide ? tileOf(WIDE_STRIP) : undefined;
+  return wide?.load === "quad" ? wide : tileOf(STRIP);
+}
+
+/** Whether strips of this width are whole results apart, and few results are of each. */
+function hasKnownResults({ kind, x }: Problem, width: StripsTile["width"]): boolean {
+  const step = stepOf(x, width);
+  return Number.isInteger(step) && step > 0 && knownResults(kind, x, width).length <= MOST_RESULTS;
 }
 
 function isNear({ kind, x, width, outWidth }: Problem): boolean {

@@ -11,7 +11,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
-import { STRIP, spotFunction, storeStrip } from "../images/index.js";
+import { STRIP, spotFunction, storeStrip, WIDE_STRIP } from "../images/index.js";
 import { resultsFunctions, resultsParameters } from "./results.wgsl.js";
 
 /** The properties of one generated kernel; everything else is a parameter. */
@@ -24,6 +24,8 @@ export interface StripsTile {
   readonly load: "quad" | "single" | "channels";
   /** See `dividedFunction` of resize2d. */
   readonly byProduct: boolean;
+  /** Elements of a strip. Of eight, results are read in fours. */
+  readonly width: typeof STRIP | typeof WIDE_STRIP;
 }
 
 /** A result that a strip of elements is part of, by its distance from the first result of the strip. */
@@ -38,21 +40,22 @@ interface KnownResult {
 }
 
 /** Results from strip to strip; no whole number if they are not the same for all. */
-export function stepOf({ factor, divisor }: ResizedAxis): number {
-  return (STRIP * divisor) / factor;
+export function stepOf({ factor, divisor }: ResizedAxis, width: StripsTile["width"]): number {
+  return (width * divisor) / factor;
 }
 
 /** The results of the first strip, as if images had no edges. */
 export function knownResults(
   kind: Resize2dKind,
   { factor, shift, divisor }: ResizedAxis,
+  width: StripsTile["width"],
 ): readonly KnownResult[] {
   const least = kind === "nearest" ? 0 : -divisor + 1;
   const first = Math.ceil((least - shift) / factor);
-  const end = Math.ceil((STRIP * divisor - shift) / factor);
+  const end = Math.ceil((width * divisor - shift) / factor);
   return Array.from({ length: end - first }, (_, k): KnownResult => {
     const n = (first + k) * factor + shift;
-    const shares = Array.from({ length: STRIP }, (_, element) => {
+    const shares = Array.from({ length: width }, (_, element) => {
       const beyond = n - element * divisor;
       if (kind === "nearest")
         return { element, factor: beyond >= 0 && beyond < divisor ? 1 : 0, other: undefined };
@@ -76,16 +79,16 @@ const stripParameters = {
 } as const;
 
 /**
- * Strips of four neighbouring elements of the input in a row, of one channel or four. The rows of results that are made of
- * them become one, which is loaded once for all four. At the edges, the share of an element that is not there belongs to the
+ * Strips of neighbouring elements of the input in a row, of one channel or four. The rows of results that are made of them
+ * become one, which is loaded once for all of them. At the edges, the share of an element that is not there belongs to the
  * one at the edge.
  */
 export function stripsProgram(tile: StripsTile): Program<"source" | "output", Parameter> {
-  const { kind, dtype, axis, load, byProduct } = tile;
-  const { single, quad, functions, unpacked, load: loadSingle } = floatLayouts[dtype];
+  const { kind, dtype, axis, load, byProduct, width } = tile;
+  const { single, quad, block, functions, unpacked, load: loadSingle } = floatLayouts[dtype];
   const isNearest = kind === "nearest";
-  const results = knownResults(kind, axis);
-  const step = stepOf(axis);
+  const results = knownResults(kind, axis, width);
+  const step = stepOf(axis, width);
   const isQuad = load === "quad";
   const hasChannels = load === "channels";
   const vectors = [...new Set(results.map(({ result }) => Math.floor(result / STRIP)))];
@@ -98,8 +101,11 @@ export function stripsProgram(tile: StripsTile): Program<"source" | "output", Pa
   const value = load === "single" ? "f32" : "vec4f";
   const { factor, shift, divisor } = axis;
   return program({
-    name: `resize_gradient_${kind}_${dtype}_strips_${factor}_${shift}_${divisor}_${load}${byProduct ? "" : "_divided"}`,
-    bindings: { source: input(load === "single" ? single : quad), output: output(quad) },
+    name: `resize_gradient_${kind}_${dtype}_strips_${factor}_${shift}_${divisor}_${load}${byProduct ? "" : "_divided"}${width === WIDE_STRIP ? "_8" : ""}`,
+    bindings: {
+      source: input(load === "single" ? single : quad),
+      output: output(width === WIDE_STRIP ? block : quad),
+    },
     parameters: { ...resultsParameters, ...stripParameters },
     body: wgsl`
 ${workgroupIndex}
@@ -118,7 +124,7 @@ fn main(${linearBuiltins}) {
   if (spot.plane >= parameters.planes || spot.row >= parameters.rows || spot.strip >= parameters.strips) { return; }
   let y = i32(spot.row) + parameters.first_row;
 ${hasChannels ? "  let strip = spot.strip / parameters.inner;\n  let channel = spot.strip - strip * parameters.inner;" : "  let strip = spot.strip;"}
-  let x = ${STRIP} * i32(strip);
+  let x = ${width} * i32(strip);
   let base = ${isQuad ? step / STRIP : step} * i32(strip);
   let extent = ${isQuad ? `parameters.result_columns / ${STRIP}` : "parameters.result_columns"};
 ${loads
@@ -141,24 +147,28 @@ ${loads
   .map((at, k) => `  sum_${k} = select(${value}(0.0), sum_${k}, place_${k} == base + (${at}));`)
   .join("\n")}
   let last = parameters.last_x - x;
-${lines(STRIP, (element) => {
+${lines(width, (element) => {
   const terms = results.flatMap(({ result, shares }) => {
     const share = shares.find((one) => one.element === element);
-    return share === undefined ? [] : [term(nameOf(result), share)];
+    return share === undefined ? [] : [term(nameOf(result), share, width)];
   });
   return `  let value_${element} = ${terms.length === 0 ? `${hasChannels ? "vec4f" : "f32"}(0.0)` : terms.join(" + ")};`;
 })}
-${storeStrip(dtype, hasChannels)}
+${storeStrip(dtype, hasChannels, width)}
 }
 `,
   });
 }
 
 /** Strips are whole, so that only their first element may be the first one, and their last element the last one. */
-function term(sum: string, { element, factor, other }: KnownResult["shares"][number]): string {
+function term(
+  sum: string,
+  { element, factor, other }: KnownResult["shares"][number],
+  width: StripsTile["width"],
+): string {
   if (factor === 1) return sum;
   if (other === "previous" && element === 0) return `select(${factor}f, 1.0, x == 0) * ${sum}`;
-  if (other === "next" && element === STRIP - 1)
-    return `select(${factor}f, 1.0, last == ${STRIP - 1}) * ${sum}`;
+  if (other === "next" && element === width - 1)
+    return `select(${factor}f, 1.0, last == ${width - 1}) * ${sum}`;
   return `${factor}f * ${sum}`;
 }
