@@ -29,6 +29,7 @@ import {
 import {
   type ApplyTile,
   finishes,
+  magnitude,
   resultOf,
   rowSharing,
   type StatisticsTile,
@@ -91,8 +92,7 @@ fn main(${linearBuiltins}) {
   let nothing = ${isPairs ? "vec2<f32>(LOWEST, 0.0)" : `${type.f}(from_bits(0xff800000u))`};
   var largest = ${shared.f}(LOWEST);
   var sum = ${type.f}(0.0);
-  var top = ${type.i}(0);
-  var bottom = ${type.u}(0u);
+  var seen = ${type.u}(0u);
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {
     // All loads before their first use, so that they are under way together.
 ${lines(count, (i) => `    var load_${i} = nothing;`)}
@@ -102,13 +102,9 @@ ${
   isPairs
     ? lines(
         count,
-        (i) => `    let share_${i} = load_${i}.y;\n    if (share_${i} < 0.0) { top = 0x7f800000; }`,
+        (i) => `    let share_${i} = load_${i}.y;\n    if (share_${i} < 0.0) { seen = 0x7fc00000u; }`,
       )
-    : lines(
-        count,
-        (i) =>
-          `    top = max(top, bitcast<${type.i}>(value_${i}));\n    bottom = max(bottom, bitcast<${type.u}>(value_${i}));`,
-      )
+    : lines(count, (i) => `    seen = max(seen, ${magnitude(type, `value_${i}`)});`)
 }
     let before = largest;
     let high = ${tree(names, larger)};
@@ -117,7 +113,7 @@ ${
   }
   let highest = largest_of(slot, reducer, largest);
   sum *= ${vector > 1 && along === "length" ? "rescale" : "weight"}(largest - highest);
-  let total = sum_of(slot, reducer, ${spoiltSum(along, type, "sum")});
+  let total = sum_of(slot, reducer, ${spoiltSum(along, type, "sum", "largest", shared)});
   if (reducer == 0u && row < parameters.rows && start < parameters.length) {
     let at = parameters.statistics_offset + (segment * parameters.rows + row) * ${shared.size}u;
 ${lines(shared.size, (i) => {

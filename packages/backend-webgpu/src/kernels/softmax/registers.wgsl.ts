@@ -25,6 +25,7 @@ import {
   typeOf,
 } from "../rows/index.js";
 import {
+  magnitude,
   type RegisterTile,
   resultOf,
   rowSharing,
@@ -65,15 +66,11 @@ fn main(${linearBuiltins}) {
   let nothing = ${type.f}(from_bits(0xff800000u)); // -Infinity: a weight of 0
 ${lines(values, (i) => `  var value_${i} = nothing;`)}
 ${lines(values, (i) => `  if (${place(i)} < length) { value_${i} = load(${placeInRow(along, place(i))}); }`)}
-  let top = ${tree(
-    names.map((name) => `bitcast<${type.i}>(${name})`),
-    larger,
-  )};
-  let bottom = ${tree(
-    names.map((name) => `bitcast<${type.u}>(${name})`),
-    larger,
-  )};
   let high = max(${type.f}(LOWEST), ${tree(names, larger)});
+  let seen = ${tree(
+    names.map((name) => magnitude(type, name)),
+    larger,
+  )};
   let largest = largest_of(slot, reducer, ${along === "length" ? across(type, "high", larger) : "high"});
 ${
   kind === "softmax"
@@ -81,7 +78,7 @@ ${
     : lines(values, (i) => `  value_${i} -= largest;`)
 }
   let sum = ${tree(kind === "softmax" ? names : names.map((name) => `weight(${name})`), plus)};
-  let total = sum_of(slot, reducer, ${spoiltSum(along, type, "sum")});
+  let total = sum_of(slot, reducer, ${spoiltSum(along, type, "sum", "high", type)});
   let last = ${shared.f}(${each(shared, "total", (x) => `${last}(${x})`)});
 ${lines(values, (i) => `  if (${place(i)} < length) { store(${placeInRow(along, place(i))}, ${resultOf(kind, type, `value_${i}`, "last")}); }`)}
 }
