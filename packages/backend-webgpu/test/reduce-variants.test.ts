@@ -48,7 +48,7 @@ describe("webgpu reduce variants", () => {
     assert.equal(lanes(rows(16384, 191)), 4, "short");
     assert.equal(lanes(rows(2048, 1001)), "subgroup");
     assert.equal(lanes(rows(2047, 1001)), 64, "few outputs: more share each");
-    assert.equal(lanes(columns(1001, 4095)), 4, "columns");
+    assert.equal(lanes(columns(1001, 4095)), 16, "columns");
   });
 
   it("are subgroups wherever these have something to do, where a GPU is emulated", () => {
@@ -59,7 +59,7 @@ describe("webgpu reduce variants", () => {
     assert.equal(lanes(rows(4096, 4, "f32", 4)), 1, "nothing to share");
     assert.equal(lanes(rows(4096, 16)), 1, "nothing to share, wide");
     assert.equal(lanes(rows(4096, 20)), "subgroup", "wide");
-    assert.equal(lanes(columns(1001, 4096)), 4, "columns");
+    assert.equal(lanes(columns(1001, 4096)), 16, "columns");
     assert.equal(planReduce(rows(4096, 20), { ...features, subgroups: false }).lanes, 4);
   });
 
@@ -113,6 +113,18 @@ describe("webgpu reduce variants", () => {
     assert.deepEqual(plan(64, 1024, "f32", 8), { wide: false, vector: 1, outputs: 1024 });
     assert.deepEqual(plan(64, 1024, "f16", 4), { wide: false, vector: 1, outputs: 1024 });
     assert.deepEqual(plan(64, 1022), { wide: false, vector: 1, outputs: 1022 });
+  });
+
+  it("share columns that are few or long, and cut them into as many segments as a large device does at a time", () => {
+    const plan = (...shape: Parameters<typeof columns>) => {
+      const { lanes, segments, outputBlocks } = planReduce(columns(...shape), plain);
+      return `${lanes} ${segments}x${outputBlocks}`;
+    };
+    assert.equal(plan(16_384, 4096), "16 9x64");
+    assert.equal(plan(2 ** 20, 64), "16 528x1");
+    assert.equal(plan(1024, 65_536), "16 1x1024");
+    assert.equal(plan(64, 2 ** 20), "4 1x4096");
+    assert.equal(plan(33, 4096), "16 1x64");
   });
 
   it("leave an invocation several loads, unless few would run at all", () => {

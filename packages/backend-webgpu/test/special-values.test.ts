@@ -74,6 +74,61 @@ describe("webgpu special values", () => {
     }
   });
 
+  it("logSumExp of many keeps infinities, NaN and numbers at the ends of f32, wherever they are", async () => {
+    const bitsOf = (x: number) => new Uint32Array(Float32Array.of(x).buffer)[0]!;
+    const [lowest, largest] = [bitsOf(-3.4028234663852886e38), bitsOf(3.4028234663852886e38)];
+    const nothing = (negative | infinity) >>> 0;
+    /** What all elements of a row are but for a few, those, and the result. */
+    const rows: readonly (readonly [number, readonly number[], number | "NaN"])[] = [
+      ...([
+        [nothing, [], nothing],
+        [nothing, [lowest], lowest],
+        [nothing, [one], one],
+        [nothing, [largest], largest],
+        [nothing, [infinity], infinity],
+        [lowest, [largest], largest],
+        [lowest, [infinity, largest], infinity],
+        [0, [bitsOf(200)], bitsOf(200)],
+        [bitsOf(-200), [0], 0],
+      ] as const),
+      ...([
+        [0, [infinity, nothing], infinity],
+        [largest, [infinity], infinity],
+        [nothing, [nan], "NaN"],
+        [nothing, [(negative | nan) >>> 0], "NaN"],
+        [infinity, [infinity + 1], "NaN"],
+        [0, [nothing, infinity, nan], "NaN"],
+        [largest, [(negative | nan) >>> 0], "NaN"],
+      ] as const),
+    ];
+    for (const [length, along] of [3, 8, 100, 256, 4099, 40_000].flatMap((n) => [
+      [n, "rows"] as const,
+      [n, "columns"] as const,
+    ])) {
+      const words = new Uint32Array(rows.length * length);
+      const at = (row: number, place: number) =>
+        along === "rows" ? row * length + place : place * rows.length + row;
+      for (const [row, [most, few]] of rows.entries()) {
+        for (let place = 0; place < length; place++) words[at(row, place)] = most;
+        for (const [i, bits] of few.entries())
+          words[at(row, (Math.floor((length * (row + 1)) / 17) + i) % length)] = bits;
+      }
+      const input = device().place(new Float32Array(words.buffer), "f32");
+      const output = device().place(new Float32Array(rows.length), "f32");
+      device().run("reduce", {
+        ...{ dtype: "f32", kind: "logSumExp", outputCount: rows.length, reducedCount: length },
+        kept: [{ extent: rows.length, stride: along === "rows" ? length : 1 }],
+        reduced: [{ extent: length, stride: along === "rows" ? 1 : rows.length }],
+        ...{ input, output },
+      });
+      const got = new Uint32Array((await device().download(output.memory, 0, 4 * rows.length)).buffer);
+      for (const [row, [, , wanted]] of rows.entries())
+        if (wanted === "NaN") assert.isTrue(isNaNBits(got[row]!), `${along} of ${length}, row ${row}`);
+        else assert.equal(got[row], wanted, `${along} of ${length}, row ${row}`);
+      for (const { memory } of [input, output]) device().driver.free(memory);
+    }
+  });
+
   it("isNaN, isInfinite and isFinite test bits", async () => {
     const bits = [0, least, subnormal, one, infinity - 1, infinity, infinity + 1, nan].flatMap((value) => [
       value,

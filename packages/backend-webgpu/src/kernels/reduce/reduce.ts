@@ -3,8 +3,10 @@ import { memoized } from "../../program/index.js";
 import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
 import { axisTable } from "../elementwise/index.js";
 import { storeRounded } from "../halves.js";
-import { type ReduceOperator, readLayouts, reduceProgram, type Shifts } from "./reduce.wgsl.js";
+import { readLayouts } from "./loads.wgsl.js";
+import { reduceProgram } from "./reduce.wgsl.js";
 import { planReduce, type ReducePlan, type ReduceShape } from "./select.js";
+import type { ReduceOperator } from "./tile.js";
 import { storeTruths } from "./truths.wgsl.js";
 
 const programFor = memoized(reduceProgram);
@@ -26,65 +28,40 @@ export function runReduce(
   const { kept, reduced } = problem;
   const { byteOffset } = input;
   const shape: ReduceShape = { dtype, kept, reduced, outputCount, reducedCount, byteOffset };
-  if (kind === "logSumExp") {
-    // The input is read twice: what is largest is known before the first exponential.
-    const shifts = context.scratch(4 * outputCount);
-    runPasses(context, "max", shape, input, shifts, { forced });
-    runPasses(context, "sum", shape, input, result, { forced, shifts });
-  } else if (kind === "mean")
-    runPasses(context, "sum", shape, input, result, { forced, divisor: reducedCount });
-  else runPasses(context, kind, shape, input, result, { forced });
+  const [operator, divisor] = kind === "mean" ? (["sum", reducedCount] as const) : ([kind, 1] as const);
+  runPasses(context, operator, shape, input, result, divisor, forced);
   store?.(context, result, output, { batch: 1, rows: 1, columns: outputCount });
 }
 
-interface Passes {
-  readonly forced: string | undefined;
-  /** Of the results. Default: 1. */
-  readonly divisor?: number;
-  /** The shift of each output, f32: results are shift + ln(sum of e^(x - shift)). */
-  readonly shifts?: BufferRegion;
-}
-
-/** One pass over the data, or a second one over partial results. */
+/** One pass over the data, or a second one over partial results, which are reduced in the same way. Results are divided at the end. */
 function runPasses(
   context: KernelContext,
   operator: ReduceOperator,
   shape: ReduceShape,
   input: BufferRegion,
   result: BufferRegion,
-  { forced, divisor = 1, shifts }: Passes,
+  divisor: number,
+  forced: string | undefined,
 ): void {
   const { dtype, outputCount } = shape;
   const plan = planReduce(shape, context.features, forced);
-  const isShifted = shifts !== undefined;
-  if (plan.segments === 1)
-    runPass(context, operator, shape, plan, input, result, {
-      ...{ divisor, region: shifts, shifts: { exponentials: isShifted, logarithms: isShifted } },
-    });
-  else {
-    const { segments } = plan;
-    const partial = context.scratch(4 * outputCount * segments);
-    runPass(context, operator, shape, plan, input, partial, {
-      ...{ divisor: 1, region: shifts, shifts: { exponentials: isShifted, logarithms: false } },
-    });
-    const rest: ReduceShape = {
-      dtype: readLayouts[dtype].value,
-      kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
-      reduced: [{ extent: segments, stride: outputCount }],
-      outputCount,
-      reducedCount: segments,
-      byteOffset: partial.byteOffset,
-    };
-    runPass(context, operator, rest, planReduce(rest, context.features, forced, 1), partial, result, {
-      ...{ divisor, region: shifts, shifts: { exponentials: false, logarithms: isShifted } },
-    });
+  if (plan.segments === 1) {
+    runPass(context, operator, shape, plan, input, result, divisor);
+    return;
   }
-}
-
-interface Pass {
-  readonly divisor: number;
-  readonly region: BufferRegion | undefined;
-  readonly shifts: Shifts;
+  const { segments } = plan;
+  const partial = context.scratch(4 * outputCount * segments);
+  runPass(context, operator, shape, plan, input, partial, 1);
+  const rest: ReduceShape = {
+    dtype: readLayouts[dtype].value,
+    kept: outputCount === 1 ? [] : [{ extent: outputCount, stride: 1 }],
+    reduced: [{ extent: segments, stride: outputCount }],
+    outputCount,
+    reducedCount: segments,
+    byteOffset: partial.byteOffset,
+  };
+  const last = planReduce(rest, context.features, forced, 1);
+  runPass(context, operator, rest, last, partial, result, divisor);
 }
 
 function runPass(
@@ -94,7 +71,7 @@ function runPass(
   plan: ReducePlan,
   data: BufferRegion,
   output: BufferRegion,
-  { divisor, region, shifts }: Pass,
+  divisor: number,
 ): void {
   const { lanes, along, wide, single, vector, segments, outputBlocks } = plan;
   const rank = kept.length + reduced.length;
@@ -104,10 +81,8 @@ function runPass(
     if (wide && axis.stride === 1) axes.push(axis.extent / vector, 1, 0, 0);
     else axes.push(axis.extent, axis.stride / vector, 0, 0);
   context.dispatch(
-    programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank), shifts }),
-    region === undefined || !(shifts.exponentials || shifts.logarithms)
-      ? { data, output }
-      : { data, shifts: region, output },
+    programFor({ dtype, operator, lanes, along, wide, single, axes: axisTable(rank) }),
+    { data, output },
     {
       outputs: plan.outputs,
       slots: plan.slots,

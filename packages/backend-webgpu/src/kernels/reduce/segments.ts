@@ -44,9 +44,8 @@ const joins: Readonly<Record<Exclude<ReduceKind, "logSumExp">, ArithmeticKind | 
 export function reduceSegments(tools: Tools): Segmentation<Problem> {
   return {
     longestWindow: ({ input, output }) => Math.max(windowOf(input), windowOf(output)),
-    // Results, partial results and shifts of 4 bytes: no more numbers of each than there were.
-    scratchBound: ({ dtype, kind }, longest) =>
-      scratchFactors[dtype] * (kind === "logSumExp" ? 2 : 1) * longest,
+    // Results and partial results of 4 bytes: no more numbers of each than there were.
+    scratchBound: ({ dtype }, longest) => scratchFactors[dtype] * longest,
 
     divide(context, problem, run) {
       const { dtype, output } = problem;

@@ -3,13 +3,8 @@ import type { DeviceFeatures } from "../../device/index.js";
 import { count, flag, oneOf, type ShapeFields } from "../fields.js";
 import { isNarrow } from "../machine.js";
 import { selectVariant, type Variant } from "../variant.js";
-import {
-  elementsPerLoad,
-  type LaneCount,
-  laneCounts,
-  REDUCE_WORKGROUP,
-  type ReduceTile,
-} from "./reduce.wgsl.js";
+import { elementsPerLoad } from "./loads.wgsl.js";
+import { type LaneCount, laneCounts, REDUCE_WORKGROUP, type ReduceTile } from "./tile.js";
 
 /** One pass over the data: a shape and its place. */
 export interface ReduceShape {
@@ -39,8 +34,11 @@ export interface ReducePlan extends Pick<ReduceTile, "lanes" | "along" | "wide" 
   readonly outputBlocks: number;
 }
 
-/** Enough workgroups to fill the largest devices; more segments than that only make more partial results. */
-const TARGET_WORKGROUPS = 4096;
+/**
+ * Enough workgroups to fill the largest devices; more segments than that only make more partial results. Along kept axes four for
+ * each multiprocessor of an H100 are best, whose invocations have the more loads.
+ */
+const TARGET_WORKGROUPS = { reduced: 4096, kept: 528 } as const;
 
 /** The size of subgroups if a device does not report it: any other would be correct, too. */
 const USUAL_SUBGROUP = 32;
@@ -60,8 +58,8 @@ const LOADS_PER_LANE_OF_SEGMENT = 16;
 /** Outputs side by side that are worth reading across rather than along the reduced axes. */
 const MIN_NEIGHBOURS = 16;
 
-/** If neighbouring invocations have different outputs, this many still share one. */
-const MIN_LANES_ACROSS = 4;
+/** If neighbouring invocations have different outputs, this many still share one: more if outputs are few or long. */
+const LANES_ACROSS = { least: 4, usual: 16 } as const;
 
 /** Narrow loads per output from which on a subgroup is kept busy by one output. */
 const LOADS_OF_SUBGROUP = 192;
@@ -107,7 +105,11 @@ export const reduceVariants: readonly ReduceVariant[] = [
     fits: () => true,
     prefers: () => true,
     lanes: ({ along, wide, length, outputs }) => {
-      if (along === "kept") return lanesFor(REDUCE_WORKGROUP / outputs, MIN_LANES_ACROSS);
+      if (along === "kept") {
+        const { least, usual } = LANES_ACROSS;
+        const isShared = length >= usual * LOADS_PER_LANE_OF_SEGMENT || outputs * usual <= BUSY_INVOCATIONS;
+        return lanesFor(REDUCE_WORKGROUP / outputs, isShared ? usual : least);
+      }
       const { few, narrow, wide: whole } = LOADS_PER_LANE;
       const busy = Math.min(length / few, BUSY_INVOCATIONS / outputs);
       return lanesFor(Math.max(length / (wide ? whole : narrow), busy), length > few ? 4 : 1);
@@ -141,7 +143,7 @@ export function planReduce(
   const slots = (REDUCE_WORKGROUP / sharers) * turns;
   const outputBlocks = Math.ceil(outputs / slots);
   const worthwhile = Math.floor(length / (sharers * LOADS_PER_LANE_OF_SEGMENT));
-  const wanted = Math.min(Math.ceil(TARGET_WORKGROUPS / outputBlocks), worthwhile, maxSegments);
+  const wanted = Math.min(Math.ceil(TARGET_WORKGROUPS[along] / outputBlocks), worthwhile, maxSegments);
   const segmentLength = Math.ceil(length / Math.max(wanted, 1));
   const segments = Math.ceil(length / segmentLength);
   const lanes = variant.name === "subgroups" ? "subgroup" : (sharers as LaneCount);

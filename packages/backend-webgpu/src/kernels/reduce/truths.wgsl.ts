@@ -1,3 +1,4 @@
+import type { TruthReduceKind } from "@backplane/core";
 import {
   input,
   linearBuiltins,
@@ -9,6 +10,27 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import type { BufferRegion, KernelContext } from "../../runtime/index.js";
+
+/** WGSL expressions: what is joined of one truth value, or of four bytes at once, and the result of what was joined. */
+interface TruthText {
+  value(type: string, truth: string): string;
+  bytes(words: string): string;
+  finish(type: string): string;
+}
+
+export const truths: Readonly<Record<TruthReduceKind, TruthText>> = {
+  any: {
+    value: (_type, truth) => truth,
+    bytes: (words) => words,
+    finish: (type) => `  let result = select(${type}(0u), ${type}(1u), total != ${type}(0u));`,
+  },
+  all: {
+    value: (type, truth) => `select(${type}(0u), ${type}(1u), ${truth} == ${type}(0u))`,
+    // The lowest byte that is 0 is the first to borrow: its highest bit comes out set, and no other one below it.
+    bytes: (words) => `(${words} - vec4<u32>(0x01010101u)) & ~${words} & vec4<u32>(0x80808080u)`,
+    finish: (type) => `  let result = select(${type}(0u), ${type}(1u), total == ${type}(0u));`,
+  },
+};
 
 /** Each invocation owns one word of the output, that is four neighbouring bytes, of which some may lie outside. */
 const storeTruthsProgram: Program<"source" | "output", "words" | "count"> = program({
