@@ -4,8 +4,9 @@ import { assert } from "chai";
 import type { DeviceFeatures } from "#src/device/features.js";
 import { fewRowsBytes } from "#src/kernels/quantized-gemm/few-rows.wgsl.js";
 import {
+  aheadTiles,
   columnsPerWorkgroup,
-  fewColumnsTile,
+  type FewRowsTile,
   fewRowsTile,
   fewRowsTiles,
   oneRowTile,
@@ -136,9 +137,14 @@ for (const { name, limits } of suites)
     });
   });
 
+/** How the names of programs have a tile. */
+function sizeOf({ rows, columns, across, threads, ahead = false }: FewRowsTile): string {
+  return `${rows}x${columns}_${across}of${threads}${ahead ? "_ahead" : ""}`;
+}
+
 describe("tiles of webgpu quantizedGemm", () => {
   it("fit the workgroup memory and the invocations that every device has", () => {
-    for (const tile of [...fewRowsTiles, oneRowTile, fewColumnsTile, wideTile]) {
+    for (const tile of [...fewRowsTiles, oneRowTile, ...aheadTiles, wideTile]) {
       assert.isAtMost(fewRowsBytes(tile), portable.limits.maxComputeWorkgroupStorageSize);
       assert.isAtMost(tile.threads, portable.limits.maxComputeInvocationsPerWorkgroup);
     }
@@ -157,13 +163,14 @@ describe("tiles of webgpu quantizedGemm", () => {
     );
     const narrow = { ...portable, family: { name: "", isEmulated: true } };
     const [usual, half] = [fewRowsTiles[0]!, fewRowsTiles.at(-1)!];
+    const [twoColumns, fourColumns] = [aheadTiles[0]!, aheadTiles[1]!];
     const tiles = [portable, narrow].flatMap((features) =>
       [4096, 11_008].map((n) => fewRowsTile({ m: 16, n, k: 4096 }, features)),
     );
     assert.deepEqual(tiles, [half, wideTile, half, half]);
     assert.deepEqual(
-      [4096, 8448, 8449, 11_008, 14_336].map((n) => fewRowsTile({ m: 1, n, k: 4096 }, portable)),
-      [fewColumnsTile, fewColumnsTile, usual, oneRowTile, usual],
+      [4224, 4225, 8448, 8449, 11_008, 14_336].map((n) => fewRowsTile({ m: 1, n, k: 4096 }, portable)),
+      [twoColumns, fourColumns, fourColumns, usual, oneRowTile, usual],
     );
     assert.equal(fewRowsTile({ m: 1, n: 11_008, k: 2048 }, portable), usual);
     for (const n of [100, 11_008]) assert.equal(fewRowsTile({ m: 1, n, k: 4096 }, narrow), usual);
@@ -172,7 +179,8 @@ describe("tiles of webgpu quantizedGemm", () => {
   for (const [tile, other, m, n, k] of [
     [wideTile, fewRowsTiles.at(-1)!, 11, 6338, 70],
     [oneRowTile, fewRowsTiles[0]!, 1, 9510, 4100],
-    [fewColumnsTile, fewRowsTiles[0]!, 1, 70, 2500],
+    [aheadTiles[0]!, fewRowsTiles[0]!, 1, 70, 2500],
+    [aheadTiles[1]!, fewRowsTiles[0]!, 1, 4300, 1100],
   ] as const)
     it(`for GPUs alone compute what the others do: ${m} x ${n} x ${k}`, async () => {
       const device = new ProductDevice();
@@ -209,8 +217,8 @@ describe("tiles of webgpu quantizedGemm", () => {
       device.free(...Object.values(inputs));
       await device.close();
       assert.deepEqual(
-        programs.map((name) => /\d+x\d+_\d+of\d+/.exec(name)?.[0]),
-        [tile, other].map(({ rows, columns, across, threads }) => `${rows}x${columns}_${across}of${threads}`),
+        programs.map((name) => /\d+x\d+_\d+of\d+(_ahead)?/.exec(name)?.[0]),
+        [tile, other].map(sizeOf),
       );
       assert.isTrue(Buffer.from(results[0]!).equals(Buffer.from(results[1]!)));
       assert.isTrue(new Float32Array(results[0]!.buffer).some((value) => value !== 0));
