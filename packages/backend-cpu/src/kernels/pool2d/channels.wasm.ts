@@ -229,10 +229,7 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
             const isThree = i32.and(i32.eq(parameters.kernelHeight, 3), i32.geS(windowY.start, 0));
             const sharesRow = i32.and(i32.eq(parameters.strideY, 2), i32.eq(dilationY, 1));
             const isInside = i32.leS(i32.add(windowY.start, 5), height);
-            const isThere = i32.and(
-              i32.ltU(i32.add(y, 1), outHeight),
-              i32.ltU(i32.add(row, 1), work.rowEnd),
-            );
+            const isThere = i32.and(i32.ltU(i32.add(y, 1), outHeight), i32.ltU(i32.add(row, 1), work.rowEnd));
             f.if(i32.and(i32.and(isThree, sharesRow), i32.and(isInside, isThere)), () => {
               f.while(i32.ltU(column, lastColumn), () => windows("two"));
               f.add(row, 1);
@@ -249,7 +246,11 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
             const end = i32.add(start, i32.add(i32.mul(3, parameters.strideX), reachX));
             const isInside = i32.and(i32.geS(start, 0), i32.leS(end, width));
             const isWhole = i32.leU(i32.add(column, 4), lastColumn);
-            f.if(i32.and(beside, i32.and(isInside, isWhole)), () => four(rowAt, start), () => windows("one"));
+            f.if(
+              i32.and(beside, i32.and(isInside, isWhole)),
+              () => four(rowAt, start),
+              () => windows("one"),
+            );
           });
         });
         return sum;

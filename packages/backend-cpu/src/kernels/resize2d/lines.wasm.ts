@@ -158,32 +158,27 @@ export function doubledRowsFunction(module: ModuleBuilder): FunctionReference {
           const high = f.let(i32.add(low, rowBytes));
           const places = [f.let(to), f.let(i32.add(to, toBytes))];
           const rows = [f.let(low), f.let(high)];
-          emitDoubled(
-            f,
-            elementsOf(f, "f32"),
-            { rows, join, ...columns },
-            (results, remaining, mayEnd) => {
-              for (const [i, [first, second]] of results.entries()) {
-                const at = places[i]!;
-                const whole = () => {
+          emitDoubled(f, elementsOf(f, "f32"), { rows, join, ...columns }, (results, remaining, mayEnd) => {
+            for (const [i, [first, second]] of results.entries()) {
+              const at = places[i]!;
+              const whole = () => {
+                f.store(at, first);
+                f.store(at, second, 16);
+              };
+              // The columns left: 2, 4 or 6.
+              const part = () => {
+                f.if(i32.and(remaining, 4), () => {
                   f.store(at, first);
-                  f.store(at, second, 16);
-                };
-                // The columns left: 2, 4 or 6.
-                const part = () => {
-                  f.if(i32.and(remaining, 4), () => {
-                    f.store(at, first);
-                    f.add(at, 16);
-                    f.set(first, second);
-                  });
-                  f.if(i32.and(remaining, 2), () => f.storeLane(64, 0, at, first));
-                };
-                if (mayEnd) f.if(i32.geS(remaining, 8), whole, part);
-                else whole();
-                f.add(at, 32);
-              }
-            },
-          );
+                  f.add(at, 16);
+                  f.set(first, second);
+                });
+                f.if(i32.and(remaining, 2), () => f.storeLane(64, 0, at, first));
+              };
+              if (mayEnd) f.if(i32.geS(remaining, 8), whole, part);
+              else whole();
+              f.add(at, 32);
+            }
+          });
           f.set(low, high);
           f.add(to, i32.shl(toBytes, 1));
           f.add(pairs, -1);
