@@ -16,6 +16,7 @@ import {
   type ResizingName,
   resizedAxes,
   resizingTypes,
+  type StoreVectors,
 } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
@@ -54,12 +55,17 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsType
       const end = f.let(i32.add(work.x, work.columns));
       const pixelBytes = f.let(i32.shl(inner, elementsOf(f, dtype).shift));
       const rowBytes = f.let(i32.mul(outWidth, pixelBytes));
-      const [to, x] = [f.local("i32"), f.local("i32")];
+      const [to, x, count] = [f.local("i32"), f.local("i32"), f.local("i32")];
       const [lowerLine, upperLine] = [f.local("i32"), f.local("i32")];
       const [lower, upper, other] = [f.local("i32"), f.local("i32"), f.local("i32")];
       const lineAt = (line: Local<"i32">) =>
         i32.add(input, i32.mul(i32.mul(i32.add(i32.mul(plane, height), line), width), pixelBytes));
       const isBetween = ({ place }: typeof rows) => i32.ne(place.lower, place.upper);
+      const { factor, shift, divisor } = axes.x;
+      // Twice as many columns as elements, from 1/4 before the first one on: all pairs of columns have the same weights.
+      const isDoubled = f.let(
+        i32.and(i32.eq(i32.shl(factor, 1), divisor), i32.eq(i32.shl(shift, 2), i32.sub(0, divisor))),
+      );
       const isSame = (a: typeof rows, b: typeof rows) =>
         i32.and(i32.eq(a.place.lower, b.place.lower), i32.eq(a.place.upper, b.place.upper));
 
@@ -69,10 +75,11 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsType
         const between = (columnCount: 1 | 2): void =>
           f.call(
             betweenFunction(module, dtype, rowCount, columnCount),
-            ...[to, rowBytes, lower, upper, pixelBytes, inner],
+            ...[to, rowBytes, lower, upper, count, pixelBytes, inner],
             ...[rows.place.weight, nextRow.place.weight, columns.place.weight, nextColumn.place.weight],
           );
         f.while(i32.ltU(x, end), () => {
+          f.set(count, 1);
           columns.set(x);
           const distance = f.let(i32.mul(columns.place.lower, pixelBytes));
           f.set(lower, i32.add(lowerLine, distance));
@@ -86,9 +93,12 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsType
               f.if(
                 i32.and(i32.ltU(next, end), isSame(columns, nextColumn)),
                 () => {
+                  const pairs = i32.minU(i32.sub(end, x), i32.sub(outWidth, next));
+                  f.if(isDoubled, () => f.set(count, i32.shrU(pairs, 1)));
                   between(2);
-                  f.add(to, pixelBytes);
-                  f.set(x, next);
+                  const passed = f.let(i32.sub(i32.shl(count, 1), 1));
+                  f.add(to, i32.mul(passed, pixelBytes));
+                  f.add(x, passed);
                 },
                 () => between(1),
               );
@@ -132,8 +142,8 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsType
 }
 
 /**
- * `rows` times `columns` pixels from `to` on, between four of the input. A place is stored by whole lines of the cache before the next
- * one is: stored in turns they took 1.2 times as long.
+ * `rows` times `columns` pixels from `to` on, between four of the input, and then as many between the next ones, `count` times. A
+ * place is stored by whole lines of the cache before the next one is: stored in turns they took 1.2 times as long.
  */
 function betweenFunction(
   module: ModuleBuilder,
@@ -145,10 +155,11 @@ function betweenFunction(
     module.function(
       name,
       {
-        ...{ to: "i32", toBytes: "i32", lower: "i32", upper: "i32", pixelBytes: "i32", inner: "i32" },
+        ...{ to: "i32", toBytes: "i32", lower: "i32", upper: "i32", count: "i32" },
+        ...{ pixelBytes: "i32", inner: "i32" },
         ...{ y: "f32", nextY: "f32", x: "f32", nextX: "f32" },
       } as const,
-      (f, { to, toBytes, lower, upper, pixelBytes, inner, y, nextY, x, nextX }) => {
+      (f, { to, toBytes, lower, upper, count, pixelBytes, inner, y, nextY, x, nextX }) => {
         const elements = elementsOf(f, dtype);
         const blendsY = [y, nextY].slice(0, rows).map((weight) => blending(f, weight));
         const blendsX = [x, nextX].slice(0, columns).map((weight) => blending(f, weight));
@@ -156,27 +167,31 @@ function betweenFunction(
         const outputs = blendsY.map((_, j) =>
           blendsX.map((_, i) => f.let(i32.add(to, i32.add(i32.mul(toBytes, j), i32.mul(pixelBytes, i))))),
         );
-        forChannels(
-          f,
-          inner,
-          f.local("i32"),
-          (vectors, store) => {
-            for (const [j, blendY] of blendsY.entries()) {
-              const pairs = Array.from({ length: vectors }, (_, i) => {
-                const load = (at: Local<"i32">): Value<"v128"> => elements.load(at, 4 * i * elements.bytes);
-                const before = f.let(blendY(load(lower), load(upper)));
-                return [before, f.let(blendY(load(lowerNext!), load(upperNext!)))] as const;
-              });
-              for (const [i, blendX] of blendsX.entries()) {
-                const values = pairs.map(([before, after]) => f.let(blendX(before, after)));
-                store(elements, outputs[j]![i]!, values);
-              }
+        const inputs = [lower, upper, lowerNext!, upperNext!];
+        const channel = f.local("i32");
+        const blend = (vectors: number, store: StoreVectors): void => {
+          for (const [j, blendY] of blendsY.entries()) {
+            const pairs = Array.from({ length: vectors }, (_, i) => {
+              const load = (at: Local<"i32">): Value<"v128"> => elements.load(at, 4 * i * elements.bytes);
+              const before = f.let(blendY(load(lower), load(upper)));
+              return [before, f.let(blendY(load(lowerNext!), load(upperNext!)))] as const;
+            });
+            for (const [i, blendX] of blendsX.entries()) {
+              const values = pairs.map(([before, after]) => f.let(blendX(before, after)));
+              store(elements, outputs[j]![i]!, values);
             }
-            for (const at of [lower, upper, lowerNext!, upperNext!, ...outputs.flat()])
-              f.add(at, 4 * vectors * elements.bytes);
-          },
-          () => {},
-        );
+          }
+          for (const at of [...inputs, ...outputs.flat()]) f.add(at, 4 * vectors * elements.bytes);
+        };
+        f.while(count, () => {
+          forChannels(f, inner, channel, blend, (passed) => {
+            const back = f.let(i32.shl(passed, elements.shift));
+            for (const at of inputs) f.set(at, i32.sub(at, back));
+            const on = f.let(i32.sub(i32.mul(pixelBytes, columns - 1), back));
+            for (const at of outputs.flat()) f.add(at, on);
+          });
+          f.add(count, -1);
+        });
       },
     ),
   );
