@@ -106,20 +106,24 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
         /** Reads the windows of two rows of the output, all of whose rows are in the image. */
         const lines = Array.from({ length: 5 }, () => f.local("i32"));
         const pixels = (vectors: number, store: StoreVectors): void => {
-          const from = i32.add(first, i32.shl(channel, shift));
-          for (const [i, line] of lines.entries())
-            f.set(line, i === 0 ? from : i32.add(lines[i - 1]!, rowBytes));
           const best = Array.from({ length: 2 * vectors }, () => f.let(nothing));
-          f.set(tap, windowX.first);
-          f.forLocal(tap, windowX.end, () => {
-            for (let i = 0; i < vectors; i++) {
-              const [a, b, both, c, d] = load(lines.map((line) => [line, 4 * i * elements.bytes] as const));
-              const [upper, lower] = [best[i]!, best[vectors + i]!];
-              f.set(upper, f32x4.pmax(upper, f32x4.pmax(f32x4.pmax(a!, b!), both!)));
-              f.set(lower, f32x4.pmax(lower, f32x4.pmax(f32x4.pmax(c!, d!), both!)));
-            }
-            for (const line of lines) f.add(line, tapBytes);
-          });
+          // An engine without relaxed SIMD, as that of Node.js 20, has no registers for four vectors in a pass.
+          const most = f.relaxedSimd ? 4 : 2;
+          for (let from = 0; from < vectors; from += most) {
+            const start = i32.add(first, i32.shl(channel, shift));
+            for (const [i, line] of lines.entries())
+              f.set(line, i === 0 ? start : i32.add(lines[i - 1]!, rowBytes));
+            f.set(tap, windowX.first);
+            f.forLocal(tap, windowX.end, () => {
+              for (let i = from; i < Math.min(from + most, vectors); i++) {
+                const [a, b, both, c, d] = load(lines.map((line) => [line, 4 * i * elements.bytes] as const));
+                const [upper, lower] = [best[i]!, best[vectors + i]!];
+                f.set(upper, f32x4.pmax(upper, f32x4.pmax(f32x4.pmax(a!, b!), both!)));
+                f.set(lower, f32x4.pmax(lower, f32x4.pmax(f32x4.pmax(c!, d!), both!)));
+              }
+              for (const line of lines) f.add(line, tapBytes);
+            });
+          }
           store(elements, to, best.slice(0, vectors));
           store(elements, f.let(i32.add(to, outRowBytes)), best.slice(vectors));
           f.add(to, 4 * vectors * elements.bytes);
