@@ -169,18 +169,22 @@ function betweenFunction(
         );
         const inputs = [lower, upper, lowerNext!, upperNext!];
         const channel = f.local("i32");
+        // An engine without relaxed SIMD, as that of Node.js 20, has no registers for four vectors of each pixel.
+        const most = f.relaxedSimd ? 4 : 2;
         const blend = (vectors: number, store: StoreVectors): void => {
-          for (const [j, blendY] of blendsY.entries()) {
-            const pairs = Array.from({ length: vectors }, (_, i) => {
-              const load = (at: Local<"i32">): Value<"v128"> => elements.load(at, 4 * i * elements.bytes);
-              const before = f.let(blendY(load(lower), load(upper)));
-              return [before, f.let(blendY(load(lowerNext!), load(upperNext!)))] as const;
-            });
-            for (const [i, blendX] of blendsX.entries()) {
-              const values = pairs.map(([before, after]) => f.let(blendX(before, after)));
-              store(elements, outputs[j]![i]!, values);
+          for (let from = 0; from < vectors; from += most)
+            for (const [j, blendY] of blendsY.entries()) {
+              const pairs = Array.from({ length: Math.min(most, vectors) }, (_, i) => {
+                const offset = 4 * (from + i) * elements.bytes;
+                const load = (at: Local<"i32">): Value<"v128"> => elements.load(at, offset);
+                const before = f.let(blendY(load(lower), load(upper)));
+                return [before, f.let(blendY(load(lowerNext!), load(upperNext!)))] as const;
+              });
+              for (const [i, blendX] of blendsX.entries()) {
+                const values = pairs.map(([before, after]) => f.let(blendX(before, after)));
+                store(elements, f.let(i32.add(outputs[j]![i]!, 4 * from * elements.bytes)), values);
+              }
             }
-          }
           for (const at of [...inputs, ...outputs.flat()]) f.add(at, 4 * vectors * elements.bytes);
         };
         f.while(count, () => {
