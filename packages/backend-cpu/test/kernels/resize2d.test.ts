@@ -7,7 +7,7 @@ import {
   type ResizedAxis,
 } from "@backplane/core";
 import { expect } from "chai";
-import { planRows, resize2d } from "#src/kernels/resize2d/index.js";
+import { planBlendedPixels, planRows, resize2d } from "#src/kernels/resize2d/index.js";
 import { types } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
@@ -43,8 +43,13 @@ const shapes: readonly Shape[] = [
   ...[1, 2, 3, 5, 6, 7].map((width) => planes([3, width], [6, 2 * width])),
   planes([2, 701], [4, 1402]),
   planes([4, 5], [16, 10]),
+  // Also twice as high: chunks that begin between two rows that are made together.
+  planes([40, 200], [80, 400]),
   ...[2, 3, 4, 5, 7, 8, 16, 33].map((inner) => channels([4, 5], [7, 9], inner)),
   channels([4, 5], [8, 10], 20_000),
+  // Rows and columns on elements of the input and between them, alone and in pairs, and several chunks.
+  ...[1, 4, 5, 8].flatMap((height) => [1, 5, 8, 10].map((width) => channels([4, 5], [height, width], 18))),
+  channels([20, 30], [40, 60], 200),
 ];
 
 /** Written without the code under test; exact, but for the rounding of doubles. */
@@ -118,5 +123,11 @@ describe("resize2d plans", () => {
     expect(plan(5, 1).reach).to.equal("far");
     expect(plan(1, 2, 1025)).to.include({ panelWidth: 516, panels: 2 });
     expect(plan(1, 2, 1_000_000)).to.include({ panels: 977 });
+    expect(planBlendedPixels({ inner: 64, outWidth: 112 })).to.deep.equal({
+      ...{ panelWidth: 112, panels: 1, rowsPerChunk: 18 },
+    });
+    expect(planBlendedPixels({ inner: 1 << 20, outWidth: 9 })).to.deep.equal({
+      ...{ panelWidth: 2, panels: 5, rowsPerChunk: 2 },
+    });
   });
 });

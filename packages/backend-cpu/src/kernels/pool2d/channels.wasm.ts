@@ -47,10 +47,14 @@ interface Best {
   readonly places: Local<"v128"> | undefined;
 }
 
+/** Rows of the output that are made together: two if their windows have three rows each, of which they share one. */
+type Together = "one" | "two";
+
 /**
  * Channels of pixels, in vectors: each window is read element by element, in the order of the image. Chunk: `rowsPerChunk` rows
  * of the output, or their part in one panel. It takes any problem; of those without channels, it does one window at a
- * time, or, for places, four.
+ * time, or, for places, four. Maxima of 3x3 with a stride of 2 are found for two rows of the output at a time: the image is read in half
+ * as many passes, with five loads for each column of both windows, where one by one it takes six.
  */
 export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boolean): Kernel<ChannelsTypes> {
   return defineKernel<ChannelsTypes>({
@@ -73,6 +77,7 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
         const tapBytes = f.let(i32.mul(dilationX, pixelBytes));
         const tapRowBytes = f.let(i32.mul(dilationY, rowBytes));
         const planeBytes = f.let(i32.mul(height, rowBytes));
+        const outRowBytes = f.let(i32.mul(outWidth, pixelBytes));
         const [windowY, windowX] = [windowLocals(f), windowLocals(f)];
         const nothing = f.let(combinations[kind].identity);
         const scale = f.let(nothing);
@@ -87,6 +92,42 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
         const to = f.local("i32");
         const toPlace = f.local("i32");
         const first = f.local("i32");
+
+        /** Vectors of elements, which a quick maximum also adds up. */
+        const load = (from: readonly (readonly [at: Local<"i32">, offset: number])[]) => {
+          const all = from.map(([at, offset]): Value<"v128"> => f.let(elements.load(at, offset)));
+          if (isQuick) {
+            const here = all.reduce((a, b) => f32x4.add(a, b));
+            f.set(sum, f32x4.add(sum, here));
+          }
+          return all;
+        };
+
+        /** Reads the windows of two rows of the output, all of whose rows are in the image. */
+        const lines = Array.from({ length: 5 }, () => f.local("i32"));
+        const pixels = (vectors: number, store: StoreVectors): void => {
+          const best = Array.from({ length: 2 * vectors }, () => f.let(nothing));
+          // An engine without relaxed SIMD, as that of Node.js 20, has no registers for four vectors in a pass.
+          const most = f.relaxedSimd ? 4 : 2;
+          for (let from = 0; from < vectors; from += most) {
+            const start = i32.add(first, i32.shl(channel, shift));
+            for (const [i, line] of lines.entries())
+              f.set(line, i === 0 ? start : i32.add(lines[i - 1]!, rowBytes));
+            f.set(tap, windowX.first);
+            f.forLocal(tap, windowX.end, () => {
+              for (let i = from; i < Math.min(from + most, vectors); i++) {
+                const [a, b, both, c, d] = load(lines.map((line) => [line, 4 * i * elements.bytes] as const));
+                const [upper, lower] = [best[i]!, best[vectors + i]!];
+                f.set(upper, f32x4.pmax(upper, f32x4.pmax(f32x4.pmax(a!, b!), both!)));
+                f.set(lower, f32x4.pmax(lower, f32x4.pmax(f32x4.pmax(c!, d!), both!)));
+              }
+              for (const line of lines) f.add(line, tapBytes);
+            });
+          }
+          store(elements, to, best.slice(0, vectors));
+          store(elements, f.let(i32.add(to, outRowBytes)), best.slice(vectors));
+          f.add(to, 4 * vectors * elements.bytes);
+        };
 
         /** Reads a window for as many vectors of channels from `channel` on. */
         const pixel = (vectors: number, store: StoreVectors): void => {
@@ -107,15 +148,7 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
             f.set(tap, windowX.first);
             f.forLocal(tap, windowX.end, () => {
               const here = places ? f.let(i32x4.splat(place)) : undefined;
-              const all = best.map((_, i): Value<"v128"> => f.let(elements.load(at, 4 * i * elements.bytes)));
-              if (isQuick)
-                f.set(
-                  sum,
-                  f32x4.add(
-                    sum,
-                    all.reduce((a, b) => f32x4.add(a, b)),
-                  ),
-                );
+              const all = load(best.map((_, i) => [at, 4 * i * elements.bytes] as const));
               for (const [i, one] of best.entries()) take(f, kind, one, all[i]!, here, isQuick);
               f.add(at, tapBytes);
               if (places) f.add(place, dilationX);
@@ -180,8 +213,8 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
           f.set(to, i32.add(output, i32.shl(index, shift)));
           if (places) f.set(toPlace, i32.add(indices, i32.shl(index, 2)));
           f.set(column, firstColumn);
-          /** One window of all channels. */
-          const single = (): void => {
+          /** The window of all channels in one row, or in two. */
+          const windows = (together: Together): void => {
             setWindow(f, windowX, axisX, column, countPadding);
             if (kind === "mean") {
               const count = f32.convertI32S(i32.mul(windowY.counted, windowX.counted));
@@ -189,16 +222,27 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
             }
             const firstOf = i32.add(windowX.start, i32.mul(windowX.first, dilationX));
             f.set(first, i32.add(rowAt, i32.mul(firstOf, pixelBytes)));
-            forChannels(f, inner, channel, pixel, (passed) => {
+            forChannels(f, inner, channel, together === "two" ? pixels : pixel, (passed) => {
               const many = f.let(passed);
               f.set(to, i32.sub(to, i32.shl(many, shift)));
               if (places) f.set(toPlace, i32.sub(toPlace, i32.shl(many, 2)));
             });
             f.add(column, 1);
           };
+          if (isQuick) {
+            const isThree = i32.and(i32.eq(parameters.kernelHeight, 3), i32.geS(windowY.start, 0));
+            const sharesRow = i32.and(i32.eq(parameters.strideY, 2), i32.eq(dilationY, 1));
+            const isInside = i32.leS(i32.add(windowY.start, 5), height);
+            const isThere = i32.and(i32.ltU(i32.add(y, 1), outHeight), i32.ltU(i32.add(row, 1), work.rowEnd));
+            f.if(i32.and(i32.and(isThree, sharesRow), i32.and(isInside, isThere)), () => {
+              f.while(i32.ltU(column, lastColumn), () => windows("two"));
+              f.add(row, 1);
+              f.add(y, 1);
+            });
+          }
           f.while(i32.ltU(column, lastColumn), () => {
             if (!places) {
-              single();
+              windows("one");
               return;
             }
             // Four windows side by side, all of whose columns are in the image.
@@ -206,7 +250,11 @@ export function channelsKernel(kind: Pool2dKind, dtype: FloatType, places: boole
             const end = i32.add(start, i32.add(i32.mul(3, parameters.strideX), reachX));
             const isInside = i32.and(i32.geS(start, 0), i32.leS(end, width));
             const isWhole = i32.leU(i32.add(column, 4), lastColumn);
-            f.if(i32.and(beside, i32.and(isInside, isWhole)), () => four(rowAt, start), single);
+            f.if(
+              i32.and(beside, i32.and(isInside, isWhole)),
+              () => four(rowAt, start),
+              () => windows("one"),
+            );
           });
         });
         return sum;

@@ -22,6 +22,9 @@ const places = byFloatType((dtype) => channelsKernel("max", dtype, true));
 /** Elements that a chunk should read at least, roughly. */
 const chunkElements = 1 << 15;
 
+/** Of images with channels, which may be made two rows at a time: both in one chunk for most of them. */
+const leastRows = 4;
+
 /** Roughly, with one worker. */
 const nanosecondsPerElement = 0.3;
 
@@ -47,7 +50,7 @@ export function planPool2d(problem: Omit<Problem, "input" | "output" | "dtype">)
     form: isRows ? "rows" : "channels",
     panelWidth,
     panels: Math.ceil(outWidth / panelWidth),
-    rowsPerChunk: Math.max(1, Math.floor(chunkElements / elements)),
+    rowsPerChunk: Math.max(isRows ? 1 : leastRows, Math.floor(chunkElements / elements)),
   };
 }
 

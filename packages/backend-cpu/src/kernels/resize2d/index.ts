@@ -9,7 +9,8 @@ import {
 import { byFloatType } from "../elements/index.js";
 import { resizingParameters } from "../images/index.js";
 import { address, type CpuMemory, type CpuOperation, type Kernel } from "../kernel.js";
-import { bilinearPixelsKernel, nearestPixelsKernel } from "./pixels.wasm.js";
+import { bilinearPixelsKernel } from "./blended-pixels.wasm.js";
+import { nearestPixelsKernel } from "./pixels.wasm.js";
 import {
   type BilinearReach,
   bilinearRowsKernel,
@@ -42,14 +43,11 @@ const nearestRows: Readonly<Record<1 | 2 | 4, ByReach>> = {
 const bilinearPixels = byFloatType(bilinearPixelsKernel);
 const nearestPixels = { 1: nearestPixelsKernel(1), 2: nearestPixelsKernel(2), 4: nearestPixelsKernel(4) };
 
-/** The kernels of a kind and type: nearest ones move as many bytes. */
-function kernelsFor({ kind, dtype, x }: Pick<Problem, "kind" | "dtype" | "x">) {
-  if (kind === "nearest") {
-    const size = dtypeBytes[dtype] as 1 | 2 | 4;
-    return { rows: nearestRows[size], pixels: nearestPixels[size] };
-  }
+/** The kernels for images without channels, of a kind and type: nearest ones move as many bytes. */
+function rowsKernels({ kind, dtype, x }: Pick<Problem, "kind" | "dtype" | "x">): ByReach {
+  if (kind === "nearest") return nearestRows[dtypeBytes[dtype] as 1 | 2 | 4];
   const { near, far, doubled } = bilinearRows[dtype as FloatType];
-  return { rows: { near: isDoubled(x) ? doubled : near, far }, pixels: bilinearPixels[dtype as FloatType] };
+  return { near: isDoubled(x) ? doubled : near, far };
 }
 
 /** Whether there are twice as many places as elements, from 1/4 before the first one on. */
@@ -64,11 +62,14 @@ const chunkElements = 1 << 15;
 const nanosecondsPerElement = 0.5;
 
 /** How rows are divided up: a function of the shape alone. */
-export interface Resize2dPlan {
-  readonly reach: Reach;
+interface Panels {
   readonly panelWidth: number;
   readonly panels: number;
   readonly rowsPerChunk: number;
+}
+
+export interface Resize2dPlan extends Panels {
+  readonly reach: Reach;
 }
 
 export function planRows({ x, outWidth }: Pick<Problem, "x" | "outWidth">): Resize2dPlan {
@@ -80,6 +81,17 @@ export function planRows({ x, outWidth }: Pick<Problem, "x" | "outWidth">): Resi
     panelWidth,
     panels: Math.ceil(outWidth / panelWidth),
     rowsPerChunk: Math.max(1, Math.floor(chunkElements / panelWidth)),
+  };
+}
+
+/** Chunks of many rows: the first and the last one often have no other to be made with. */
+export function planBlendedPixels({ inner, outWidth }: Pick<Problem, "inner" | "outWidth">): Panels {
+  const elements = 4 * chunkElements;
+  const panelWidth = Math.min(outWidth, Math.max(2, Math.floor(elements / inner / 2)));
+  return {
+    panelWidth,
+    panels: Math.ceil(outWidth / panelWidth),
+    rowsPerChunk: Math.max(2, Math.floor(elements / inner / panelWidth)),
   };
 }
 
@@ -101,14 +113,20 @@ export const resize2d: CpuOperation<Problem> = {
     };
     const nanoseconds = nanosecondsPerElement * rows * outWidth * inner;
     if (inner === 1) {
-      const { reach, panelWidth, panels, rowsPerChunk } = planRows(problem);
-      const chunks = Math.ceil(rows / rowsPerChunk) * panels;
-      const parameters = { ...shared, rows, rowsPerChunk, panels, panelWidth };
-      return [kernelsFor(problem).rows[reach].launch(parameters, chunks, nanoseconds)];
+      const { reach, ...panels } = planRows(problem);
+      const chunks = Math.ceil(rows / panels.rowsPerChunk) * panels.panels;
+      return [rowsKernels(problem)[reach].launch({ ...shared, rows, ...panels }, chunks, nanoseconds)];
+    }
+    if (problem.kind === "bilinear") {
+      const panels = planBlendedPixels(problem);
+      const chunks = Math.ceil(rows / panels.rowsPerChunk) * panels.panels;
+      const kernel = bilinearPixels[problem.dtype as FloatType];
+      return [kernel.launch({ ...shared, inner, rows, ...panels }, chunks, nanoseconds)];
     }
     const pixels = rows * outWidth;
     const pixelsPerChunk = Math.max(1, Math.floor(chunkElements / inner));
     const parameters = { ...shared, pixels, inner, pixelsPerChunk };
-    return [kernelsFor(problem).pixels.launch(parameters, Math.ceil(pixels / pixelsPerChunk), nanoseconds)];
+    const kernel = nearestPixels[dtypeBytes[problem.dtype] as 1 | 2 | 4];
+    return [kernel.launch(parameters, Math.ceil(pixels / pixelsPerChunk), nanoseconds)];
   },
 };

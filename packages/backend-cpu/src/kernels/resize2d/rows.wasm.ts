@@ -15,8 +15,8 @@ import {
   baseAt,
   blendFunction,
   blendTwoFunction,
+  doubledRowsFunction,
   doubleFunction,
-  doubleTwoFunction,
   recordBytes,
   uppersAt,
   weightsAt,
@@ -131,8 +131,8 @@ function rowAt(
  * Planes one after the other, bilinear. Near and doubled: a row of the input first gets the columns of the output, in f32, and the
  * last two of these are kept, since most rows of the output lie between the same ones as the row before; images twice as high and
  * wide take 1.4 to 1.8 times as long without, and images that become wider and lower 1.3 to 1.6 times as long with it. Two rows
- * that lie between the same ones are made in one pass. Far: of both rows, the elements of four columns at a time. Chunk:
- * `rowsPerChunk` rows of the output, or their part in one panel.
+ * that lie between the same ones are made in one pass, and if rows are doubled too and of f32, without lines. Far: of both rows, the
+ * elements of four columns at a time. Chunk: `rowsPerChunk` rows of the output, or their part in one panel.
  */
 export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kernel<RowsTypes> {
   return defineKernel<RowsTypes>({
@@ -170,6 +170,12 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
           });
         const next = placesAlong(f, resizedAxes(parameters).y);
         const rowBytes = f.let(i32.shl(parameters.outWidth, shift));
+        const { factorY, shiftY, divisorY } = parameters;
+        // Rows as columns are with `doubled`.
+        const areDoubled = i32.and(
+          i32.eq(i32.shl(factorY, 1), divisorY),
+          i32.eq(i32.shl(shiftY, 2), i32.sub(0, divisorY)),
+        );
         forRows(f, parameters, work, shift, (to) => {
           setRows();
           f.if(i32.eq(low, ofSecond), () => {
@@ -191,18 +197,27 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
               f.if(
                 i32.and(isBetween, isThere),
                 () => {
-                  const nextTo = f.let(i32.add(to, rowBytes));
-                  if (reach === "near" || dtype === "f16") {
+                  const passed = f.let(i32.const(1));
+                  const two = () => {
                     widen(second, ofSecond, high);
+                    const nextTo = i32.add(to, rowBytes);
                     f.call(blendTwoFunction(module, dtype), to, ...lines, columns, nextTo, next.place.weight);
-                  } else {
-                    const doubled = [first, high, work.x, columns, parameters.width] as const;
-                    f.call(doubleTwoFunction(module), ...doubled, to, weight, nextTo, next.place.weight);
-                    f.set(ofFirst, high);
-                  }
-                  f.set(to, nextTo);
-                  f.add(work.y, 1);
-                  f.add(work.row, 1);
+                  };
+                  // All pairs of rows that are left in the plane, or in the chunk.
+                  const many = () => {
+                    const rest = i32.sub(parameters.outHeight, i32.add(work.y, 1));
+                    const pairs = f.let(
+                      i32.minU(i32.shrU(rest, 1), i32.shrU(i32.sub(work.rowEnd, work.row), 1)),
+                    );
+                    const across = [work.x, columns, parameters.width] as const;
+                    f.call(doubledRowsFunction(module), to, rowBytes, low, pairs, ...across);
+                    f.set(passed, i32.sub(i32.shl(pairs, 1), 1));
+                  };
+                  if (reach === "doubled" && dtype === "f32") f.if(areDoubled, many, two);
+                  else two();
+                  f.add(to, i32.mul(passed, rowBytes));
+                  f.add(work.y, passed);
+                  f.add(work.row, passed);
                 },
                 () => {
                   widen(second, ofSecond, high);
