@@ -95,9 +95,12 @@ export function record<Values extends object>(
   const initial = { ...values };
   const parts: Part<Values>[] = [];
   let target: Collection | undefined;
+  let isOver = false;
   const vary: Vary<Values> = (part) => {
     if (typeof part !== "function") checks.fail("part", `is ${describe(part)}; allowed: a function`);
-    if (target !== undefined) checks.fail("part", "is inside another part that varies");
+    if (target !== undefined)
+      checks.fail("part", "is inside another part that varies; allowed: parts side by side");
+    if (isOver) checks.fail("part", "is given after record() has ended; allowed: while its body runs");
     target = newCollection(player);
     try {
       callBody(() => part({ ...initial }));
@@ -106,14 +109,18 @@ export function record<Values extends object>(
       target = undefined;
     }
   };
-  player.collect(
-    () => callBody(() => body(vary)),
-    (call, finding) => {
-      const collection = target ?? newCollection(player);
-      addTo(collection, call, finding);
-      if (target === undefined) parts.push(newPart(undefined, collection));
-    },
-  );
+  try {
+    player.collect(
+      () => callBody(() => body(vary)),
+      (call, finding) => {
+        const collection = target ?? newCollection(player);
+        addTo(collection, call, finding);
+        if (target === undefined) parts.push(newPart(undefined, collection));
+      },
+    );
+  } finally {
+    isOver = true;
+  }
   // The body may have disposed of the backend.
   player.assertOpen("record");
   const recording = new PlannedRecording(player, parts, initial);
@@ -164,7 +171,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     if (this.#isDisposed)
       throw new BackendError("DISPOSED", `${RUN}: the recording was disposed of`, { operation: RUN });
     if (changes !== undefined || this.#values !== this.#initial || this.#operands !== noBindings)
-      this.#change(changes ?? {});
+      this.#change(changes === undefined ? {} : changes);
     if (!this.#isPlanned) this.plan();
     this.#assertLive();
     player.play(this.#parts as Part[], this.#operands, this.#values!);
@@ -208,7 +215,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     if (!(operands instanceof Map)) checks.fail("operands", `is ${describe(operands)}; allowed: a Map`);
     let wanted = this.#initial;
     if (values !== undefined) {
-      checkNames(RUN, values, Object.keys(this.#initial) as never[]);
+      checkNames(RUN, values, Object.keys(this.#initial) as never[], "values");
       wanted = { ...wanted, ...values };
     }
     if (this.#values === undefined || !sameValues(this.#values, wanted)) this.#makeAgain(wanted);
