@@ -98,9 +98,8 @@ export function record<Values extends object>(
   let isOver = false;
   const vary: Vary<Values> = (part) => {
     if (typeof part !== "function") checks.fail("part", `is ${describe(part)}; allowed: a function`);
-    if (target !== undefined)
-      checks.fail("part", "is inside another part that varies; allowed: parts side by side");
-    if (isOver) checks.fail("part", "is given after record() has ended; allowed: while its body runs");
+    if (target !== undefined) checks.fail("part", "is inside another part that varies");
+    if (isOver) checks.fail("part", "comes after the end of record()");
     target = newCollection(player);
     try {
       callBody(() => part({ ...initial }));
@@ -171,7 +170,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     if (this.#isDisposed)
       throw new BackendError("DISPOSED", `${RUN}: the recording was disposed of`, { operation: RUN });
     if (changes !== undefined || this.#values !== this.#initial || this.#operands !== noBindings)
-      this.#change(changes === undefined ? {} : changes);
+      this.#change(changes ?? {});
     if (!this.#isPlanned) this.plan();
     this.#assertLive();
     player.play(this.#parts as Part[], this.#operands, this.#values!);
