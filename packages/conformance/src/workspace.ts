@@ -91,11 +91,14 @@ export async function executeAll<Name extends string>(
     const type = (dtypes as Partial<Record<Name, DType>>)[name] ?? dtype;
     const size = dtypeBytes[type];
     const from = Math.ceil(next.length / size) * size;
-    const start = from + (placement.before[i % placement.before.length] ?? 0) * size;
+    // An operand without elements that has an allocation of its own gets one of no bytes.
+    const isNothing = !placement.shared && operands[name].length === 0;
+    const start = isNothing ? 0 : from + (placement.before[i % placement.before.length] ?? 0) * size;
     const end = start + operands[name].length * size;
     const spot = { name, dtype: type, size, image: next, from, start, end, stored: operands[name] };
-    next.spots.push(spot);
     spots[name] = spot;
+    if (isNothing) continue;
+    next.spots.push(spot);
     next.length = end + guardAfter * size;
   }
   for (const image of images) image.bytes = render(image);

@@ -84,7 +84,8 @@ export interface ComputeBackend extends OperationMethods, AsyncDisposable {
   onError(listener: (error: BackendError) => void): () => void;
   /**
    * Whether calls with these arguments work: `supports("unary", { kind: "erf", dtype: "f16" })`. If this
-   * returns false, they throw `UNSUPPORTED`, or `INVALID_ARGUMENT` for a name or value that no backend knows.
+   * returns false, they throw `UNSUPPORTED`, or `INVALID_ARGUMENT` for a name or value that no backend knows. Throws
+   * `INVALID_ARGUMENT` if the question is no object.
    */
   supports(operation: OperationName | Operation, question?: Question): boolean;
   /** Returns the memory statistics. After a loss or `dispose` nothing is live or reserved; the peak stays. */

@@ -1,4 +1,5 @@
 import { checkAccuracy } from "./accuracy.js";
+import { checkDriver } from "./check-driver.js";
 import { CreatedBackend, type DriverBackend, type KnownOperations } from "./create.js";
 import type { BackendDriver } from "./driver.js";
 import { defineMethods } from "./ops/define-methods.js";
@@ -12,8 +13,10 @@ const known: KnownOperations = { operations, advice: () => "", checkAccuracy };
 
 /**
  * Makes a backend from a driver. It adds lifecycle, handles, argument checks, statistics and errors. The
- * driver sees only valid calls of operations that it has.
+ * driver sees only valid calls of operations that it has. Throws `INVALID_ARGUMENT` if the driver lacks a member, or
+ * declares operations, arguments or values that do not exist.
  */
 export function createBackend<Memory>(driver: BackendDriver<Memory>): DriverBackend<Memory> {
+  checkDriver(driver);
   return new BackendOfAll(driver, known);
 }

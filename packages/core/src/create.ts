@@ -274,6 +274,7 @@ export class CreatedBackend<Memory>
   }
 
   supports(given: OperationName | Operation, question: Question = {}): boolean {
+    new Checks("supports").object("question", question);
     if (typeof given === "string" && !Object.hasOwn(this.#operations, given)) return false;
     const operation = operationIn(this.#operations, "supports", given);
     const kernel = this.#known.get(operation)?.kernel;

@@ -173,9 +173,19 @@ describe("A recording on a driver that has them", () => {
     throws("INVALID_ARGUMENT", () =>
       backend.record((vary: Vary) => vary(() => vary(() => {})), { count: 1 }),
     );
-    throws("INVALID_ARGUMENT", () => step.run({ values: { cuont: 1 } as never }), "cuont");
+    throws("INVALID_ARGUMENT", () => step.run({ values: { cuont: 1 } as never }), "values.cuont");
     throws("INVALID_ARGUMENT", () => step.run({ operand: new Map() } as never), "operand");
+    throws("INVALID_ARGUMENT", () => step.run({ values: 7 as never }), "values");
     throws("INVALID_ARGUMENT", () => backend.record(() => {}, 7 as never), "values");
+  });
+
+  it("refuses parts that are given when recording is over, and does not make their calls", () => {
+    let kept: Vary | undefined;
+    const empty = backend.record((vary: Vary) => (kept = vary), { count: 1 });
+    let made = 0;
+    throws("INVALID_ARGUMENT", () => kept!(() => made++), "part");
+    assert.equal(made, 0);
+    empty.dispose();
   });
 
   it("does nothing on a fresh device if it has no operands", async () => {

@@ -62,6 +62,8 @@ describe("supports()", () => {
     // What does not decide is no part of the answer.
     assert.isTrue(backend.supports("binary", { n: -1, shapeA: [3] }));
     for (const name of operationNames) if (name !== "binary") assert.isFalse(backend.supports(name), name);
+    for (const question of [null, "add", 1, ["add"]])
+      throws("INVALID_ARGUMENT", () => backend.supports("binary", question as never), "question");
     await backend.dispose();
   });
 

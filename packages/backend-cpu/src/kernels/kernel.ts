@@ -82,9 +82,9 @@ export interface CpuMemory {
   readonly byteLength: number;
 }
 
-/** Returns the address of a region in the device memory. */
-export function address(region: Region<CpuMemory>): number {
-  return region.memory.byteOffset + region.byteOffset;
+/** Returns the address of a region in the device memory; 0 if it is empty, for its memory may then be undefined. */
+export function address({ memory, byteOffset, byteLength }: Region<CpuMemory>): number {
+  return byteLength === 0 ? 0 : memory.byteOffset + byteOffset;
 }
 
 /** Readable bytes after the end of every allocation, for vector loads that reach past the data. */

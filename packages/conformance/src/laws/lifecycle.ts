@@ -117,7 +117,15 @@ export const lifecycleLaws: readonly Law[] = [
     const { device, dtypes, limits, numerics, accuracy, synchronousReads } = backend.capabilities;
     check(typeof synchronousReads === "boolean", `synchronousReads is ${String(synchronousReads)}`);
     check(["cpu", "gpu", "other"].includes(device.kind), `device.kind is ${device.kind}`);
-    check(device.name !== "" && typeof device.software === "boolean", "device is not described");
+    check(typeof device.name === "string" && device.name !== "", `device.name is ${String(device.name)}`);
+    check(
+      typeof device.software === "boolean",
+      `device.software is ${String(device.software)}; allowed: true, false`,
+    );
+    check(
+      typeof device.details === "object" && device.details !== null,
+      `device.details is ${String(device.details)}; allowed: texts by name, such as {}`,
+    );
     check(new Set(dtypes).size === dtypes.length, `an element type is listed twice: ${dtypes.join(", ")}`);
     check(
       limits.maxAllocationBytes >= 2 ** 20,

@@ -95,9 +95,11 @@ export function record<Values extends object>(
   const initial = { ...values };
   const parts: Part<Values>[] = [];
   let target: Collection | undefined;
+  let isOver = false;
   const vary: Vary<Values> = (part) => {
     if (typeof part !== "function") checks.fail("part", `is ${describe(part)}; allowed: a function`);
     if (target !== undefined) checks.fail("part", "is inside another part that varies");
+    if (isOver) checks.fail("part", "comes after the end of record()");
     target = newCollection(player);
     try {
       callBody(() => part({ ...initial }));
@@ -106,14 +108,18 @@ export function record<Values extends object>(
       target = undefined;
     }
   };
-  player.collect(
-    () => callBody(() => body(vary)),
-    (call, finding) => {
-      const collection = target ?? newCollection(player);
-      addTo(collection, call, finding);
-      if (target === undefined) parts.push(newPart(undefined, collection));
-    },
-  );
+  try {
+    player.collect(
+      () => callBody(() => body(vary)),
+      (call, finding) => {
+        const collection = target ?? newCollection(player);
+        addTo(collection, call, finding);
+        if (target === undefined) parts.push(newPart(undefined, collection));
+      },
+    );
+  } finally {
+    isOver = true;
+  }
   // The body may have disposed of the backend.
   player.assertOpen("record");
   const recording = new PlannedRecording(player, parts, initial);
@@ -208,7 +214,7 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
     if (!(operands instanceof Map)) checks.fail("operands", `is ${describe(operands)}; allowed: a Map`);
     let wanted = this.#initial;
     if (values !== undefined) {
-      checkNames(RUN, values, Object.keys(this.#initial) as never[]);
+      checkNames(RUN, values, Object.keys(this.#initial) as never[], "values");
       wanted = { ...wanted, ...values };
     }
     if (this.#values === undefined || !sameValues(this.#values, wanted)) this.#makeAgain(wanted);

@@ -8,6 +8,7 @@ import type {
   DriverKernels,
   OperationName,
   Region,
+  Support,
 } from "@backplane/core";
 import { BackendError as CoreError, createBackend, operationNames, operations } from "@backplane/core";
 import { assert } from "chai";
@@ -75,18 +76,16 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
   }
 
   allKernels(): DriverKernels<FakeMemory> {
-    const supports = [
-      {
-        dtype: ["f32", "f16"],
-        scaleType: ["f32", "f16"],
-        bias: true,
-        activation: true,
-        mask: true,
-        maskDtype: ["f32", "f16"],
-        window: true,
-        logSumExp: true,
-      },
-    ] as const;
+    const values: Support = {
+      dtype: ["f32", "f16"],
+      scaleType: ["f32", "f16"],
+      bias: true,
+      activation: true,
+      mask: true,
+      maskDtype: ["f32", "f16"],
+      window: true,
+      logSumExp: true,
+    };
     return Object.fromEntries(
       operationNames.map((operation) => {
         const run = (problem: FakeProblem): void => {
@@ -94,7 +93,9 @@ export class FakeDriver implements BackendDriver<FakeMemory> {
           const { memory, byteOffset, byteLength } = outputOf(operation, problem);
           memory.bytes.fill(0xee, byteOffset, byteOffset + byteLength);
         };
-        return [operation, { supports, run }];
+        const decisive = operations[operation].decisive.map(({ argument }) => argument);
+        const supports = Object.entries(values).filter(([argument]) => decisive.includes(argument));
+        return [operation, { supports: [Object.fromEntries(supports)], run }];
       }),
     ) as DriverKernels<FakeMemory>;
   }

@@ -92,10 +92,12 @@ export const evaluate: Evaluate<AttentionGradientProblem<ReferenceMemory>> = (pr
   const tolerance = numerics && gradientTolerance(dtype, numerics);
   const gradients = attentionGradient({ ...problem, mask }, inputs);
   for (const name of Object.keys(gradients) as (keyof Gradients)[]) {
+    const { values, errors } = gradients[name];
+    // Without keys, or without queries, some gradients have no elements, and perhaps no memory.
+    if (values.length === 0) continue;
     const own = rows[name];
     const places = own && placesOf(own);
     const emit = emitting(memory.write(problem[name], dtype), tolerance);
-    const { values, errors } = gradients[name];
     for (const [i, value] of values.entries()) emit(places?.[i] ?? i, value, errors[i]!);
   }
 };

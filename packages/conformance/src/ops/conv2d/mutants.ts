@@ -30,6 +30,20 @@ export const conv2dMutants = ({ tampered, replaced, altered }: Builder): readonl
     create: () => tampered("conv2d", (p) => ({ ...p, top: p.top % 2 ** 16 })),
   },
   {
+    name: "asks for the address of a filter that has no memory",
+    operation: "conv2d",
+    defect: "edge",
+    description: "Without input channels, input and filter may be allocations of no bytes.",
+    killedBy: [
+      "conv2d f32: gives the bias, or zero, where there are no input channels",
+      "conv2d f16: gives the bias, or zero, where there are no input channels",
+    ],
+    create: () =>
+      replaced("conv2d", (p, run) => {
+        if (p.filter.memory.byteOffset >= 0) run(p);
+      }),
+  },
+  {
     name: "ignores dilation along x",
     operation: "conv2d",
     defect: "stride",
