@@ -1,5 +1,5 @@
 import { extname } from "node:path";
-import { setImmediate } from "node:timers/promises";
+import { setTimeout } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { bundleFiles, type PageSources } from "./bundle.js";
 import { startServer } from "./server.js";
@@ -12,6 +12,9 @@ export interface PageProgram extends PageSources {
 }
 
 const DEFAULT_PORT = 8080;
+
+/** The longest that a signal takes from one process of a terminal to the next, on a busy machine. */
+const SIGNAL_MS = 500;
 
 const exitCodes = { done: 0, failed: 1, usage: 2 };
 
@@ -62,6 +65,8 @@ async function serveUntilInterrupted(program: PageProgram, port: number): Promis
   const { signal } = interruption;
   const interrupted = new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve()));
   for (const name of ["SIGINT", "SIGTERM"] as const) process.once(name, () => interruption.abort());
+  // Once the bundler's process has ended, nothing else would keep this one until it knows so.
+  const awake = setInterval(() => {}, 1000);
   try {
     const files = await bundleFiles(program);
     const contentOf = ({ pathname }: URL) => {
@@ -76,11 +81,15 @@ async function serveUntilInterrupted(program: PageProgram, port: number): Promis
     await server.close();
     return exitCodes.done;
   } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EADDRINUSE") {
+      process.stderr.write(`Port ${port} is taken. Name another one with --port N; 0 takes any.\n`);
+      return exitCodes.failed;
+    }
     // Ctrl-C ends the process of the bundler too, maybe before the signal is known here.
-    await setImmediate();
+    await Promise.race([interrupted, setTimeout(SIGNAL_MS)]);
     if (signal.aborted) return exitCodes.done;
-    if ((error as NodeJS.ErrnoException).code !== "EADDRINUSE") throw error;
-    process.stderr.write(`Port ${port} is taken. Name another one with --port N; 0 takes any.\n`);
-    return exitCodes.failed;
+    throw error;
+  } finally {
+    clearInterval(awake);
   }
 }
