@@ -20,7 +20,7 @@ import {
 } from "../images/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { mapVectors } from "../vector/index.js";
-import { blending, placesAlong } from "./places.js";
+import { blending, isDoubledAlong, placesAlong } from "./places.js";
 
 export type BlendedPixelsTypes = Readonly<
   Record<"input" | "output" | "inner" | ResizingName | PanelName, "i32">
@@ -38,7 +38,7 @@ const blendedPixelsTypes: BlendedPixelsTypes = {
 
 /**
  * Images with channels between, bilinear. Up to two rows and two columns of pixels that lie between the same four of the input are
- * made in one pass. Only pixels whose factor is not 0 are read: 0 times an infinite number is none. Chunk: `rowsPerChunk` rows of
+ * made in one pass. A pixel whose factor is 0 is not read, since an infinite number times 0 is NaN. Chunk: `rowsPerChunk` rows of
  * the output, or their part in one panel.
  */
 export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsTypes> {
@@ -61,11 +61,7 @@ export function bilinearPixelsKernel(dtype: FloatType): Kernel<BlendedPixelsType
       const lineAt = (line: Local<"i32">) =>
         i32.add(input, i32.mul(i32.mul(i32.add(i32.mul(plane, height), line), width), pixelBytes));
       const isBetween = ({ place }: typeof rows) => i32.ne(place.lower, place.upper);
-      const { factor, shift, divisor } = axes.x;
-      // Twice as many columns as elements, from 1/4 before the first one on: all pairs of columns have the same weights.
-      const isDoubled = f.let(
-        i32.and(i32.eq(i32.shl(factor, 1), divisor), i32.eq(i32.shl(shift, 2), i32.sub(0, divisor))),
-      );
+      const isDoubled = f.let(isDoubledAlong(axes.x));
       const isSame = (a: typeof rows, b: typeof rows) =>
         i32.and(i32.eq(a.place.lower, b.place.lower), i32.eq(a.place.upper, b.place.upper));
 

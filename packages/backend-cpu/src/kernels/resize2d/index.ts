@@ -95,6 +95,10 @@ export function planBlendedPixels({ inner, outWidth }: Pick<Problem, "inner" | "
   };
 }
 
+function chunksOf(rows: number, { rowsPerChunk, panels }: Panels): number {
+  return Math.ceil(rows / rowsPerChunk) * panels;
+}
+
 export const resize2d: CpuOperation<Problem> = {
   supports: [{ dtype: floatTypes }, { dtype: resize2dTypes, kind: ["nearest"] }],
   kernels: [
@@ -114,14 +118,14 @@ export const resize2d: CpuOperation<Problem> = {
     const nanoseconds = nanosecondsPerElement * rows * outWidth * inner;
     if (inner === 1) {
       const { reach, ...panels } = planRows(problem);
-      const chunks = Math.ceil(rows / panels.rowsPerChunk) * panels.panels;
-      return [rowsKernels(problem)[reach].launch({ ...shared, rows, ...panels }, chunks, nanoseconds)];
+      const parameters = { ...shared, rows, ...panels };
+      return [rowsKernels(problem)[reach].launch(parameters, chunksOf(rows, panels), nanoseconds)];
     }
     if (problem.kind === "bilinear") {
       const panels = planBlendedPixels(problem);
-      const chunks = Math.ceil(rows / panels.rowsPerChunk) * panels.panels;
       const kernel = bilinearPixels[problem.dtype as FloatType];
-      return [kernel.launch({ ...shared, inner, rows, ...panels }, chunks, nanoseconds)];
+      const parameters = { ...shared, inner, rows, ...panels };
+      return [kernel.launch(parameters, chunksOf(rows, panels), nanoseconds)];
     }
     const pixels = rows * outWidth;
     const pixelsPerChunk = Math.max(1, Math.floor(chunkElements / inner));

@@ -50,6 +50,11 @@ export function placesAlong(
   };
 }
 
+/** Whether there are twice as many places as elements, from 1/4 before the first one on: all pairs of places have the same weights. */
+export function isDoubledAlong({ factor, shift, divisor }: Omit<AxisLocals, "size">): Value<"i32"> {
+  return i32.and(i32.eq(i32.shl(factor, 1), divisor), i32.eq(i32.shl(shift, 2), i32.sub(0, divisor)));
+}
+
 /** Factors of a blend, for all lanes or for each. */
 export interface BlendLocals {
   readonly lower: Local<"v128">;

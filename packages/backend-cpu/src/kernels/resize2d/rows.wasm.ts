@@ -22,7 +22,7 @@ import {
   weightsAt,
   widenFunction,
 } from "./lines.wasm.js";
-import { blended, blendLocals, placesAlong, setBlend } from "./places.js";
+import { blended, blendLocals, isDoubledAlong, placesAlong, setBlend } from "./places.js";
 
 export type RowsTypes = Readonly<Record<"input" | "output" | ResizingName | PanelName, "i32">>;
 
@@ -168,14 +168,9 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
             else f.call(doubleFunction(module, dtype), line, row, work.x, columns, parameters.width);
             f.set(held, row);
           });
-        const next = placesAlong(f, resizedAxes(parameters).y);
+        const axisY = resizedAxes(parameters).y;
+        const next = placesAlong(f, axisY);
         const rowBytes = f.let(i32.shl(parameters.outWidth, shift));
-        const { factorY, shiftY, divisorY } = parameters;
-        // Rows as columns are with `doubled`.
-        const areDoubled = i32.and(
-          i32.eq(i32.shl(factorY, 1), divisorY),
-          i32.eq(i32.shl(shiftY, 2), i32.sub(0, divisorY)),
-        );
         forRows(f, parameters, work, shift, (to) => {
           setRows();
           f.if(i32.eq(low, ofSecond), () => {
@@ -213,7 +208,7 @@ export function bilinearRowsKernel(dtype: FloatType, reach: BilinearReach): Kern
                     f.call(doubledRowsFunction(module), to, rowBytes, low, pairs, ...across);
                     f.set(passed, i32.sub(i32.shl(pairs, 1), 1));
                   };
-                  if (reach === "doubled" && dtype === "f32") f.if(areDoubled, many, two);
+                  if (reach === "doubled" && dtype === "f32") f.if(isDoubledAlong(axisY), many, two);
                   else two();
                   f.add(to, i32.mul(passed, rowBytes));
                   f.add(work.y, passed);

@@ -1,5 +1,6 @@
 import { isTruthReduction } from "@backplane/core";
 import { type ElementLayout, wgsl } from "../../program/index.js";
+import { across, larger, plus, tree, typeOf } from "../rows/index.js";
 import { loadedValues, readLayouts } from "./loads.wgsl.js";
 import type { ReduceOperator, ReduceTile } from "./tile.js";
 import { truths } from "./truths.wgsl.js";
@@ -34,15 +35,6 @@ export function shareText(tile: ReduceTile): ShareText {
 
 type PlainOperator = Exclude<ReduceOperator, "logSumExp">;
 
-/** Pairs of neighbours first: f(f(a, b), f(c, d)). */
-function tree(values: readonly string[], join: (a: string, b: string) => string): string {
-  if (values.length === 1) return values[0]!;
-  const middle = Math.ceil(values.length / 2);
-  return join(tree(values.slice(0, middle), join), tree(values.slice(middle), join));
-}
-
-const components = ["x", "y", "z", "w"] as const;
-
 /** Values, in several chains of additions, which are shorter and do not wait for each other. */
 function plain(tile: ReduceTile, operator: PlainOperator): ShareText {
   const { dtype, wide, along } = tile;
@@ -65,10 +57,7 @@ function plain(tile: ReduceTile, operator: PlainOperator): ShareText {
     end:
       wide && !isVector
         ? wgsl`let total = ${total};
-  return ${tree(
-    components.map((component) => `total.${component}`),
-    join("combine"),
-  )};`
+  return ${across(typeOf(4), "total", join("combine"))};`
         : `return ${total};`,
     ofSubgroup: (share) => `${subgroupFunctions[operator]}(${share})`,
     finish: isTruthReduction(operator)
@@ -88,32 +77,24 @@ function plain(tile: ReduceTile, operator: PlainOperator): ShareText {
  */
 function exponentials(tile: ReduceTile): ShareText {
   const { wide, along } = tile;
-  const value = wide ? "vec4<f32>" : "f32";
   const isVector = wide && along === "kept";
-  const type = isVector ? value : "f32";
-  const words = (type: string) => type.replace("f32", "u32");
-  const larger = (a: string, b: string) => `max(${a}, ${b})`;
-  const plus = (a: string, b: string) => `(${a} + ${b})`;
-  const across = (name: string, join: typeof plus) =>
-    tree(
-      components.map((component) => `${name}.${component}`),
-      join,
-    );
+  /** Of what is loaded, and of a share. */
+  const [own, share] = [typeOf(wide ? 4 : 1), typeOf(isVector ? 4 : 1)];
   return {
     type: "Share",
     functions: wgsl`
-struct Share { largest: ${type}, sum: ${type} }
+struct Share { largest: ${share.f}, sum: ${share.f} }
 
 const LOWEST = -0x1.fffffep+127f;
 
-fn magnitude(x: ${value}) -> ${words(value)} { return bitcast<${words(value)}>(x) & ${words(value)}(0x7fffffffu); }
+fn magnitude(x: ${own.f}) -> ${own.u} { return bitcast<${own.u}>(x) & ${own.u}(0x7fffffffu); }
 
 /// By its bits, for a comparison of numbers may be taken for always true.
-fn finite(x: ${value}) -> ${value} {
-  return select(x, ${value}(-LOWEST), bitcast<${words(value)}>(x) == ${words(value)}(0x7f800000u));
+fn finite(x: ${own.f}) -> ${own.f} {
+  return select(x, ${own.f}(-LOWEST), bitcast<${own.u}>(x) == ${own.u}(0x7f800000u));
 }
 
-fn from_bits(bits: ${words(type)}) -> ${type} { return bitcast<${type}>(bits); }
+fn from_bits(bits: ${share.u}) -> ${share.f} { return bitcast<${share.f}>(bits); }
 
 fn combine(a: Share, b: Share) -> Share {
   let largest = max(a.largest, b.largest);
@@ -129,9 +110,9 @@ fn of_subgroup(own: Share) -> Share {
     : ""
 }`,
     begin: wgsl`
-  var largest = ${value}(LOWEST);
-  var sum = ${value}(0.0);
-  var seen = ${words(value)}(0u);`,
+  var largest = ${own.f}(LOWEST);
+  var sum = ${own.f}(0.0);
+  var seen = ${own.u}(0u);`,
     take(names) {
       const values = names.flatMap((name) => loadedValues(tile).map((part) => `${name}${part}`));
       return wgsl`
@@ -148,19 +129,19 @@ fn of_subgroup(own: Share) -> Share {
     },
     end:
       wide && !isVector
-        ? wgsl`let highest = ${across("largest", larger)};
+        ? wgsl`let highest = ${across(own, "largest", larger)};
   sum *= exp(largest - highest);
-  let isNaN = any(seen > ${words(value)}(0x7f800000u));
-  return Share(highest, select(${across("sum", plus)}, from_bits(0x7fc00000u), isNaN));`
-        : wgsl`let isNaN = seen > ${words(value)}(0x7f800000u);
-  return Share(largest, select(sum, from_bits(${words(type)}(0x7fc00000u)), isNaN));`,
-    ofSubgroup: (share) => `of_subgroup(${share})`,
+  let isNaN = any(seen > ${own.u}(0x7f800000u));
+  return Share(highest, select(${across(own, "sum", plus)}, from_bits(0x7fc00000u), isNaN));`
+        : wgsl`let isNaN = seen > ${own.u}(0x7f800000u);
+  return Share(largest, select(sum, from_bits(${share.u}(0x7fc00000u)), isNaN));`,
+    ofSubgroup: (name) => `of_subgroup(${name})`,
     finish: wgsl`
-  let bits = bitcast<${words(type)}>(total.sum);
-  let logarithm = bitcast<${words(type)}>(total.largest + log(total.sum));
-  let number = select(logarithm, ${words(type)}(0xff800000u), bits == ${words(type)}(0u));
-  let isNaN = (bits & ${words(type)}(0x7fffffffu)) > ${words(type)}(0x7f800000u);
-  let result = from_bits(select(number, ${words(type)}(0x7fc00000u), isNaN));`,
+  let bits = bitcast<${share.u}>(total.sum);
+  let logarithm = bitcast<${share.u}>(total.largest + log(total.sum));
+  let number = select(logarithm, ${share.u}(0xff800000u), bits == ${share.u}(0u));
+  let isNaN = (bits & ${share.u}(0x7fffffffu)) > ${share.u}(0x7f800000u);
+  let result = from_bits(select(number, ${share.u}(0x7fc00000u), isNaN));`,
   };
 }
 
