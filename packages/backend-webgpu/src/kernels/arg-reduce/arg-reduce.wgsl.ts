@@ -13,6 +13,7 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import { firstOfRow, placeInRow } from "../rows/index.js";
 
 /*
@@ -120,7 +121,7 @@ ${isFloat ? `  seen: ptr<function, ${type.words}>,` : ""}
 ${isFloat ? `  *seen = max(*seen, magnitude(value));` : ""}
 }
 
-${isFloat ? `fn magnitude(value: ${type.value}) -> ${type.words} { return bitcast<${type.words}>(value) & ${type.words}(0x7fffffffu); }` : ""}
+${isFloat ? magnitudeFunction(type.value, type.words) : ""}
 
 /// Of numbers: greater for better ones.
 fn key_of(value: ${type.value}) -> ${type.words} {

@@ -12,8 +12,8 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import { countedFunction } from "../images/index.js";
-import { magnitudeFunction } from "./not-numbers.wgsl.js";
 
 /** The properties of one generated kernel; everything else is a parameter. */
 export interface EachTile {
@@ -99,7 +99,7 @@ ${countedFunction}
 fn load(at: u32) -> ${value} {
   ${vector === 4 ? `let block = source[at]; return ${from.unpacked("block")};` : `return ${from.load("source", "at")};`}
 }
-${kind === "max" ? magnitudeFunction(value) : ""}
+${kind === "max" ? magnitudeFunction(value, words) : ""}
 ${places ? takeFunction(words) : ""}
 
 fn pool(unit: u32, before: Best) -> Best {

@@ -11,8 +11,8 @@ import {
   wgsl,
   workgroupIndex,
 } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import { type SquareWindow, spotFunction } from "../images/index.js";
-import { magnitudeFunction } from "./not-numbers.wgsl.js";
 
 /** How strips are read. `left`: where in a vector windows begin. */
 export interface StripsTile extends SquareWindow {
@@ -81,7 +81,7 @@ fn load(line: i32, place: i32, inside: bool) -> vec4f {
   return select(vec4f(parameters.nothing), ${unpacked("block")}, inside & (place >= 0) & (place < parameters.quads));
 }
 
-${kind === "max" ? magnitudeFunction("vec4f") : ""}
+${kind === "max" ? magnitudeFunction("vec4f", "vec4u") : ""}
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
   let spot = spot_of(

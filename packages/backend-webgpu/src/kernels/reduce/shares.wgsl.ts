@@ -1,5 +1,6 @@
 import { isTruthReduction } from "@backplane/core";
 import { type ElementLayout, wgsl } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import { across, larger, plus, tree, typeOf } from "../rows/index.js";
 import { loadedValues, readLayouts } from "./loads.wgsl.js";
 import type { ReduceOperator, ReduceTile } from "./tile.js";
@@ -87,8 +88,7 @@ struct Share { largest: ${share.f}, sum: ${share.f} }
 
 const LOWEST = -0x1.fffffep+127f;
 
-fn magnitude(x: ${own.f}) -> ${own.u} { return bitcast<${own.u}>(x) & ${own.u}(0x7fffffffu); }
-
+${magnitudeFunction(own.f, own.u)}
 /// By its bits, for a comparison of numbers may be taken for always true.
 fn finite(x: ${own.f}) -> ${own.f} {
   return select(x, ${own.f}(-LOWEST), bitcast<${own.u}>(x) == ${own.u}(0x7f800000u));

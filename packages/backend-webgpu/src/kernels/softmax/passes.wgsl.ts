@@ -11,6 +11,7 @@ import {
   WORKGROUP_SIZE,
   wgsl,
 } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import {
   across,
   applyMain,
@@ -29,7 +30,6 @@ import {
 import {
   type ApplyTile,
   finishes,
-  magnitude,
   resultOf,
   rowSharing,
   type StatisticsTile,
@@ -73,7 +73,7 @@ export function statisticsProgram(tile: StatisticsTile): Program<"data" | "stati
     } satisfies Record<StatisticsParameter, ParameterType>,
     body: wgsl`
 ${sharedFunctions}
-${source === "pairs" ? "" : floatLayouts[source].functions}
+${source === "pairs" ? "" : `${floatLayouts[source].functions}\n${magnitudeFunction(type.f, type.u)}`}
 ${isPairs ? "fn load(place: u32) -> vec2<f32> { return data[parameters.data_offset + place]; }" : loadFunction("data", source, type)}
 ${weightFunction("weight", type, source)}
 ${vector > 1 && along === "length" ? weightFunction("rescale", shared, source) : ""}
@@ -104,7 +104,7 @@ ${
         count,
         (i) => `    let share_${i} = load_${i}.y;\n    if (share_${i} < 0.0) { seen = 0x7fc00000u; }`,
       )
-    : lines(count, (i) => `    seen = max(seen, ${magnitude(type, `value_${i}`)});`)
+    : lines(count, (i) => `    seen = max(seen, magnitude(value_${i}));`)
 }
     let before = largest;
     let high = ${tree(names, larger)};

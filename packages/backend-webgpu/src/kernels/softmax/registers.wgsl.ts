@@ -10,6 +10,7 @@ import {
   WORKGROUP_SIZE,
   wgsl,
 } from "../../program/index.js";
+import { magnitudeFunction } from "../elementwise/index.js";
 import {
   across,
   each,
@@ -25,7 +26,6 @@ import {
   typeOf,
 } from "../rows/index.js";
 import {
-  magnitude,
   type RegisterTile,
   resultOf,
   rowSharing,
@@ -54,6 +54,7 @@ ${sharedFunctions}
 ${floatLayouts[dtype].functions}
 ${loadFunction(inPlace ? "output" : "data", dtype, type)}
 ${storeFunction(dtype, type)}
+${magnitudeFunction(type.f, type.u)}
 ${weightFunction("weight", type, dtype)}
 ${rowSharing(along, lanes, shared)}
 
@@ -68,7 +69,7 @@ ${lines(values, (i) => `  var value_${i} = nothing;`)}
 ${lines(values, (i) => `  if (${place(i)} < length) { value_${i} = load(${placeInRow(along, place(i))}); }`)}
   let high = max(${type.f}(LOWEST), ${tree(names, larger)});
   let seen = ${tree(
-    names.map((name) => magnitude(type, name)),
+    names.map((name) => `magnitude(${name})`),
     larger,
   )};
   let largest = largest_of(slot, reducer, ${along === "length" ? across(type, "high", larger) : "high"});

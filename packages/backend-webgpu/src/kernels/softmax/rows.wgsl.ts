@@ -101,9 +101,6 @@ ${sharedResult("sum_of", plus, type, lanes)}
 `;
 }
 
-export const magnitude = ({ u }: Type, value: string): string =>
-  `(bitcast<${u}>(${value}) & ${u}(0x7fffffffu))`;
-
 /**
  * The sum, or `SPOILT` if there is NaN or +Infinity, given the largest element and its type, and as `seen` the largest magnitude:
  * one operation for each element less than by maxima of signed and of unsigned bits. Rows of 4096 of f16 are 1.1 times as fast so on
