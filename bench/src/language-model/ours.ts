@@ -1,5 +1,5 @@
 import { type ComputeBackend, encodeFloat16, type FloatType, openScope } from "@backplane/core";
-import { BlockMatrix, Sampler, type Shape, Transformer, Writer } from "@backplane/example-story";
+import { BlockMatrix, mappedLayer, Sampler, type Shape, Transformer, Writer } from "@backplane/example-story";
 import type { Decoder } from "./decoder.js";
 import type { HostMatrix, HostWeights } from "./weights.js";
 
@@ -20,14 +20,7 @@ export function openOurs(
     scope.upload(dtype === "f16" ? encodeFloat16(numbers) : numbers);
   const uploaded = {
     embedding: matrix(weights.embedding),
-    layers: weights.layers.map((layer) => ({
-      attentionNorm: vector(layer.attentionNorm),
-      queryKeyValue: matrix(layer.queryKeyValue),
-      attentionOutput: matrix(layer.attentionOutput),
-      feedForwardNorm: vector(layer.feedForwardNorm),
-      gateUp: matrix(layer.gateUp),
-      down: matrix(layer.down),
-    })),
+    layers: weights.layers.map((layer) => mappedLayer(layer, matrix, vector)),
     finalNorm: vector(weights.finalNorm),
     classifier: matrix(weights.classifier),
   };

@@ -1,4 +1,4 @@
-import { BLOCK, type Shape } from "@backplane/example-story";
+import { BLOCK, layerShapes, type ModelWeights, mappedLayer, type Shape } from "@backplane/example-story";
 import { generator } from "../data.js";
 
 /** Numbers of 4 bits in blocks of 32 with a scale of f16, in rows, as `quantizedGemm` and `MatMulNBits` take them. */
@@ -10,25 +10,11 @@ export interface HostMatrix {
   readonly scales: Uint16Array<ArrayBuffer>;
 }
 
-export interface HostLayer {
-  readonly attentionNorm: Float32Array<ArrayBuffer>;
-  readonly queryKeyValue: HostMatrix;
-  readonly attentionOutput: HostMatrix;
-  readonly feedForwardNorm: Float32Array<ArrayBuffer>;
-  readonly gateUp: HostMatrix;
-  readonly down: HostMatrix;
-}
-
 /** Random weights on the host, the same for everybody. */
-export interface HostWeights {
-  readonly embedding: HostMatrix;
-  readonly layers: readonly HostLayer[];
-  readonly finalNorm: Float32Array<ArrayBuffer>;
-  readonly classifier: HostMatrix;
-}
+export type HostWeights = ModelWeights<HostMatrix, Float32Array<ArrayBuffer>>;
 
 export function randomWeights(shape: Shape): HostWeights {
-  const { size, hidden, layers, heads, kvHeads, headSize, vocabulary } = shape;
+  const { size, layers, vocabulary } = shape;
   const random = generator(1);
   const matrix = (rows: number, columns: number): HostMatrix => {
     const words = new Uint32Array((rows * columns) / 8);
@@ -51,14 +37,9 @@ export function randomWeights(shape: Shape): HostWeights {
   const norm = () => Float32Array.from({ length: size }, () => 0.5 + Math.floor(1024 * random()) / 1024);
   return {
     embedding: matrix(vocabulary, size),
-    layers: Array.from({ length: layers }, () => ({
-      attentionNorm: norm(),
-      queryKeyValue: matrix((heads + 2 * kvHeads) * headSize, size),
-      attentionOutput: matrix(size, heads * headSize),
-      feedForwardNorm: norm(),
-      gateUp: matrix(2 * hidden, size),
-      down: matrix(size, hidden),
-    })),
+    layers: Array.from({ length: layers }, () =>
+      mappedLayer(layerShapes(shape), ([rows, columns]) => matrix(rows, columns), norm),
+    ),
     finalNorm: norm(),
     classifier: matrix(vocabulary, size),
   };

@@ -11,7 +11,7 @@ import { type ByteSource, FileError } from "./checkpoint/file.js";
 import { faultOfCounts, jsonFrom } from "./checkpoint/json.js";
 import { readArray, readSafetensorsHeader } from "./checkpoint/safetensors.js";
 import { DenseMatrix, type LookUp, type Matrix, type Product } from "./matrix.js";
-import type { LayerWeights, Weights } from "./model.js";
+import type { LayerWeights, Weights } from "./weights.js";
 
 /** Of adapters, and of models that have them. */
 const dtype: FloatType = "f32";

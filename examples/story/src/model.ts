@@ -10,36 +10,9 @@ import {
   type Scope,
   type Vary,
 } from "@backplane/core";
-import { type Matrix, moved } from "./matrix.js";
+import { moved } from "./matrix.js";
 import type { Shape } from "./shape.js";
-
-/** What a model has learned, on the device. */
-export interface Weights {
-  /** [vocabulary, size] */
-  readonly embedding: Matrix;
-  readonly layers: readonly LayerWeights[];
-  /** [size] */
-  readonly finalNorm: Operand;
-  /** [vocabulary, size]; many models take the embedding. */
-  readonly classifier: Matrix;
-  /** Changes whenever the matrices begin to compute something else. Default: they never do. */
-  readonly revision?: number;
-}
-
-export interface LayerWeights {
-  /** [size] */
-  readonly attentionNorm: Operand;
-  /** [(heads + 2 kvHeads) headSize, size]: queries, keys and values below one another. */
-  readonly queryKeyValue: Matrix;
-  /** [size, heads headSize] */
-  readonly attentionOutput: Matrix;
-  /** [size] */
-  readonly feedForwardNorm: Operand;
-  /** [2 hidden, size]: gate and up, one below the other. */
-  readonly gateUp: Matrix;
-  /** [size, hidden] */
-  readonly down: Matrix;
-}
+import type { LayerWeights, Weights } from "./weights.js";
 
 /** Of a token, and of a position. */
 const WORD_BYTES = 4;

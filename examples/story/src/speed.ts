@@ -16,11 +16,12 @@ import {
 } from "@backplane/core";
 import { UsageError } from "./command-line.js";
 import { BlockMatrix, DenseMatrix, type Matrix } from "./matrix.js";
-import { Transformer, type Weights } from "./model.js";
+import { Transformer } from "./model.js";
 import { profilerFor } from "./profile.js";
 import { Sampler } from "./sampler.js";
 import type { Shape } from "./shape.js";
 import { parseSpeedOptions, type SpeedOptions, speedUsage } from "./speed-options.js";
+import { layerShapes, mappedLayer, type Weights } from "./weights.js";
 import { type Watch, Writer } from "./writer.js";
 
 /*
@@ -52,19 +53,18 @@ class RandomWeights {
     this.#bits = bits;
   }
 
-  of({ size, hidden, layers, heads, kvHeads, headSize, vocabulary }: Shape): Weights {
+  of(shape: Shape): Weights {
+    const { size, layers, vocabulary } = shape;
     const matrix = (rows: number, columns: number) => this.#matrix(rows, columns);
     const embedding = matrix(vocabulary, size);
     // The embedding is looked up, and read as a whole only as the classifier.
     this.bytes = 0;
-    const layer = () => ({
-      attentionNorm: this.#ones(size),
-      queryKeyValue: matrix((heads + 2 * kvHeads) * headSize, size),
-      attentionOutput: matrix(size, heads * headSize),
-      feedForwardNorm: this.#ones(size),
-      gateUp: matrix(2 * hidden, size),
-      down: matrix(size, hidden),
-    });
+    const layer = () =>
+      mappedLayer(
+        layerShapes(shape),
+        ([rows, columns]) => matrix(rows, columns),
+        ([columns]) => this.#ones(columns),
+      );
     return {
       ...{ embedding, finalNorm: this.#ones(size), classifier: matrix(vocabulary, size) },
       layers: Array.from({ length: layers }, layer),

@@ -7,9 +7,10 @@ import { expect } from "chai";
 import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { MemorySource } from "#src/checkpoint/file.js";
 import { loadWeights } from "#src/checkpoint/load.js";
-import { Transformer, type Weights } from "#src/model.js";
+import { Transformer } from "#src/model.js";
 import { Sampler } from "#src/sampler.js";
 import { ropeFrequencies, type Shape } from "#src/shape.js";
+import type { Weights } from "#src/weights.js";
 import { Writer } from "#src/writer.js";
 import { ggufFile, valuesOf } from "./tiny.js";
 

@@ -13,7 +13,7 @@ import {
   withScope,
 } from "@backplane/core";
 import { BlockMatrix, DenseMatrix, type Matrix, moved } from "../matrix.js";
-import type { Weights } from "../model.js";
+import type { Weights } from "../weights.js";
 import { blocks, type Checkpoint, type StoredMatrix, type StoredType, storedBytes } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
 import { decodeQ6K } from "./q6-k.js";

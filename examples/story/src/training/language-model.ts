@@ -1,7 +1,8 @@
 import type { ComputeBackend } from "@backplane/core";
 import { attention, crossEntropy, rmsNorm, rope, type Tensor, tensor } from "@backplane/tensor";
 import type { Shape } from "../shape.js";
-import type { LayerParameters, Parameters } from "./parameters.js";
+import type { LayerWeights } from "../weights.js";
+import type { Parameters } from "./parameters.js";
 
 /** Additions to products with frozen weights, by the names of the weights. */
 export type Adaptation = (name: string, input: Tensor) => Tensor | undefined;
@@ -32,7 +33,7 @@ export class LanguageModel implements Disposable {
     const { embedding, layers, finalNorm, classifier = embedding } = parameters;
     let stream = embedding.take(tokens);
     for (const [i, layer] of layers.entries()) {
-      const multiply = (name: keyof LayerParameters, input: Tensor): Tensor => {
+      const multiply = (name: keyof LayerWeights, input: Tensor): Tensor => {
         const product = input.linear(layer[name].transpose());
         const added = adaptation(`layers.${i}.${name}`, input);
         return added === undefined ? product : product.add(added);

@@ -3,8 +3,8 @@ import { type Tensor, tensor, zeros } from "@backplane/tensor";
 import { ADAPTER_KEY, type AdapterSizes, adaptedNames } from "../adapter.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
+import { layerShapes } from "../weights.js";
 import type { Adaptation } from "./language-model.js";
-import { parameterShapes } from "./parameters.js";
 
 /** Matrices of low rank that are added to frozen ones: W + scale up down. At first up is 0, so that nothing changes. */
 export class LoraParameters {
@@ -16,10 +16,10 @@ export class LoraParameters {
     this.sizes = sizes;
     const { rank } = sizes;
     const made = new Map<string, Tensor>();
-    const shapes = parameterShapes(shape);
+    const shapes = layerShapes(shape);
     for (let i = 0; i < shape.layers; i++)
       for (const part of adaptedNames) {
-        const [rows, columns] = shapes[part] as [number, number];
+        const [rows, columns] = shapes[part];
         const values = Float32Array.from(
           { length: rank * columns },
           () => random.normal() / Math.sqrt(columns),

@@ -2,62 +2,23 @@ import { type ComputeBackend, type DeviceHandle, dtypeBytes, type Operand } from
 import { ones, type Tensor, tensor, zeros } from "@backplane/tensor";
 import type { LoadedWeights } from "../checkpoint/load.js";
 import { type BlockMatrix, DenseMatrix, type Matrix, sliceOf } from "../matrix.js";
-import type { Weights } from "../model.js";
 import type { Random } from "../random.js";
 import type { Shape } from "../shape.js";
+import { type LayerWeights, layerShapes, type ModelWeights, mappedLayer, type Weights } from "../weights.js";
 
-/** The weights of a layer, shaped as in `LayerWeights`. */
-export interface LayerParameters {
-  readonly attentionNorm: Tensor;
-  readonly queryKeyValue: Tensor;
-  readonly attentionOutput: Tensor;
-  readonly feedForwardNorm: Tensor;
-  readonly gateUp: Tensor;
-  readonly down: Tensor;
-}
-
-/** The weights of a model that is trained. */
-export interface Parameters {
-  readonly embedding: Tensor;
-  readonly layers: readonly LayerParameters[];
-  readonly finalNorm: Tensor;
-  /** Default: the embedding. */
-  readonly classifier?: Tensor;
-}
-
-/** [rows, columns], or [columns] for norms. */
-export function parameterShapes({
-  size,
-  hidden,
-  heads,
-  kvHeads,
-  headSize,
-}: Shape): Readonly<Record<keyof LayerParameters, readonly number[]>> {
-  return {
-    attentionNorm: [size],
-    queryKeyValue: [(heads + 2 * kvHeads) * headSize, size],
-    attentionOutput: [size, heads * headSize],
-    feedForwardNorm: [size],
-    gateUp: [2 * hidden, size],
-    down: [size, hidden],
-  };
-}
-
-const layerNames = [
-  ...(["attentionNorm", "queryKeyValue", "attentionOutput"] as const),
-  ...(["feedForwardNorm", "gateUp", "down"] as const),
-];
+/** The weights of a model that is trained. Without a classifier, the embedding is that too. */
+export type Parameters = Omit<ModelWeights<Tensor, Tensor>, "classifier"> & { readonly classifier?: Tensor };
 
 /** Parameters made of the tensors that a function returns for each name, such as `layers.0.down`, and shape. */
 export function parametersFrom(
   shape: Shape,
   make: (name: string, shape: readonly number[]) => Tensor,
 ): Parameters {
-  const shapes = parameterShapes(shape);
+  const shapes = Object.entries(layerShapes(shape)) as [string, readonly number[]][];
   const layerAt = (i: number) =>
     Object.fromEntries(
-      layerNames.map((name) => [name, make(`layers.${i}.${name}`, shapes[name])]),
-    ) as unknown as LayerParameters;
+      shapes.map(([name, extents]) => [name, make(`layers.${i}.${name}`, extents)]),
+    ) as unknown as LayerWeights<Tensor, Tensor>;
   return {
     embedding: make("embedding", [shape.vocabulary, shape.size]),
     layers: Array.from({ length: shape.layers }, (_, i) => layerAt(i)),
@@ -96,14 +57,7 @@ export function weightsOf(
     embedding: embeddingMatrix,
     classifier: classifier === undefined ? embeddingMatrix : matrix(classifier),
     finalNorm: placeOf(finalNorm),
-    layers: layers.map((layer) => ({
-      attentionNorm: placeOf(layer.attentionNorm),
-      queryKeyValue: matrix(layer.queryKeyValue),
-      attentionOutput: matrix(layer.attentionOutput),
-      feedForwardNorm: placeOf(layer.feedForwardNorm),
-      gateUp: matrix(layer.gateUp),
-      down: matrix(layer.down),
-    })),
+    layers: layers.map((layer) => mappedLayer(layer, matrix, placeOf)),
   };
 }
 
@@ -136,14 +90,7 @@ export function movedParameters(
     ...(classifier === embedding ? {} : { classifier: matrix(classifier) }),
     embedding: matrix(embedding),
     finalNorm: vector(weights.finalNorm),
-    layers: weights.layers.map((layer) => ({
-      attentionNorm: vector(layer.attentionNorm),
-      queryKeyValue: matrix(layer.queryKeyValue),
-      attentionOutput: matrix(layer.attentionOutput),
-      feedForwardNorm: vector(layer.feedForwardNorm),
-      gateUp: matrix(layer.gateUp),
-      down: matrix(layer.down),
-    })),
+    layers: weights.layers.map((layer) => mappedLayer(layer, matrix, vector)),
   };
 }
 
