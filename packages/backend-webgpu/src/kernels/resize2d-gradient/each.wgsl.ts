@@ -11,6 +11,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { type GradientTile, gradientParameters, gradientWriter, spotFunction } from "../images/index.js";
+import { axisParameters } from "../resize2d/index.js";
 import { resultsFunctions, resultsParameters } from "./results.wgsl.js";
 
 /** The properties of one generated kernel; everything else is a parameter. */
@@ -21,7 +22,10 @@ export interface EachTile extends GradientTile {
   readonly byProduct: boolean;
 }
 
-type Parameter = keyof typeof resultsParameters | keyof typeof gradientParameters;
+type Parameter =
+  | keyof typeof axisParameters
+  | keyof typeof resultsParameters
+  | keyof typeof gradientParameters;
 
 /**
  * One element of the input for each invocation, or those that share a word, or four neighbouring channels. It adds up the
@@ -41,7 +45,7 @@ export function eachProgram(tile: EachTile): Program<"source" | "output", Parame
       source: input(isQuad ? from.quad : from.single),
       output: output(isQuad ? to.quad : to.single),
     },
-    parameters: { ...resultsParameters, ...gradientParameters },
+    parameters: { ...axisParameters, ...resultsParameters, ...gradientParameters },
     body: wgsl`
 ${workgroupIndex}
 ${spotFunction}

@@ -3,21 +3,11 @@ import { wgsl } from "../../program/index.js";
 import { dividedFunction } from "../resize2d/index.js";
 
 /**
- * The parameters of both axes. Extents are those of whole images, `last` that of the input less 1; `unit` is 1 / divisor and
- * `step` 1 / factor. The source has `result_rows` rows from `result_row` on, and likewise columns.
+ * The parameters beside those of the axes, whose extents are those of whole images: `step` is 1 / factor. The source has
+ * `result_rows` rows from `result_row` on, and likewise columns.
  */
 export const resultsParameters = {
-  factor_y: "i32",
-  shift_y: "i32",
-  divisor_y: "i32",
-  last_y: "i32",
-  unit_y: "f32",
   step_y: "f32",
-  factor_x: "i32",
-  shift_x: "i32",
-  divisor_x: "i32",
-  last_x: "i32",
-  unit_x: "f32",
   step_x: "f32",
   result_row: "i32",
   result_column: "i32",

@@ -12,6 +12,7 @@ import {
   workgroupIndex,
 } from "../../program/index.js";
 import { STRIP, spotFunction, storeStrip, WIDE_STRIP } from "../images/index.js";
+import { axisParameters } from "../resize2d/index.js";
 import { resultsFunctions, resultsParameters } from "./results.wgsl.js";
 
 /** The properties of one generated kernel; everything else is a parameter. */
@@ -66,7 +67,7 @@ export function knownResults(
   });
 }
 
-type Parameter = keyof typeof resultsParameters | keyof typeof stripParameters;
+type Parameter = keyof typeof axisParameters | keyof typeof resultsParameters | keyof typeof stripParameters;
 
 const stripParameters = {
   planes: "u32",
@@ -106,7 +107,7 @@ export function stripsProgram(tile: StripsTile): Program<"source" | "output", Pa
       source: input(load === "single" ? single : quad),
       output: output(width === WIDE_STRIP ? block : quad),
     },
-    parameters: { ...resultsParameters, ...stripParameters },
+    parameters: { ...axisParameters, ...resultsParameters, ...stripParameters },
     body: wgsl`
 ${workgroupIndex}
 ${spotFunction}

@@ -57,7 +57,7 @@ function run(context: KernelContext, problem: Problem): void {
 }
 
 // For the gradient.
-export { dividedFunction, PRODUCT_QUOTIENTS } from "./places.wgsl.js";
+export { axisParameters, dividedFunction, PRODUCT_QUOTIENTS } from "./places.wgsl.js";
 
 export const resize2d: OperationEntry<"resize2d", Problem> = {
   operation: "resize2d",

@@ -1,6 +1,6 @@
 import { wgsl } from "../../program/index.js";
 
-/** The parameters of one axis; `unit` is 1 / divisor, and last is the extent of the input less 1. */
+/** The parameters of both axes; `unit` is 1 / divisor, and `last` is the extent of the input less 1. */
 export const axisParameters = {
   factor_y: "i32",
   shift_y: "i32",
