@@ -1,34 +1,16 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend, laws } from "@backplane/conformance";
-import {
-  decodeFloat16,
-  dtypeBytes,
-  encodeFloat16,
-  type Pool2dGradientArguments,
-  resolveOperation,
-} from "@backplane/core";
+import { decodeFloat16, dtypeBytes, encodeFloat16, type Pool2dGradientArguments } from "@backplane/core";
 import { assert } from "chai";
 import { type Problem, poolGradientSegments } from "#src/kernels/pool2d-gradient/problem.js";
 import { planPool2dGradient } from "#src/kernels/pool2d-gradient/select.js";
-import type { DeviceMemory, OperationContext } from "#src/runtime/index.js";
+import type { OperationContext } from "#src/runtime/index.js";
+import { describeTwoDimensions, problemAt } from "./images.js";
 
-const telling = ["takes the most frequent windows", "takes nothing of windows whose index is none of theirs"];
-
-// Programs with more workgroups than one dimension has start up to a row of them too many.
-describeBackend(
-  {
-    name: "WebGPU pool2dGradient in grids of two dimensions",
-    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
-    options: {
-      laws: laws.filter(
-        ({ topic, name }) => topic === "pool2dGradient" && telling.some((ending) => name.endsWith(ending)),
-      ),
-      mode: "quick",
-    },
-  },
-  globalThis,
-);
+describeTwoDimensions("pool2dGradient", [
+  "takes the most frequent windows",
+  "takes nothing of windows whose index is none of theirs",
+]);
 
 type Shape = Omit<Pool2dGradientArguments, "outputGradient" | "indices" | "inputGradient">;
 
@@ -36,12 +18,7 @@ type Shape = Omit<Pool2dGradientArguments, "outputGradient" | "indices" | "input
 function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Problem {
   const indices = shape.kind === "max" ? { indices: 1 as never } : {};
   const args = { ...shape, ...indices, outputGradient: 1 as never, inputGradient: 1 as never };
-  return resolveOperation<"pool2dGradient", DeviceMemory>("pool2dGradient", args, {
-    region: (name, _operand, elements, dtype) => ({
-      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * dtypeBytes[dtype],
-    }),
-  }) as Problem;
+  return problemAt("pool2dGradient", args, at);
 }
 
 const plain: Shape = {

@@ -1,41 +1,18 @@
 // Tags: kernels, pure
-import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend, laws } from "@backplane/conformance";
-import { dtypeBytes, type Pool2dArguments, resolveOperation } from "@backplane/core";
+import type { Pool2dArguments } from "@backplane/core";
 import { assert } from "chai";
 import type { Problem } from "#src/kernels/pool2d/problem.js";
 import { planPool2d } from "#src/kernels/pool2d/select.js";
-import type { DeviceMemory } from "#src/runtime/index.js";
+import { describeTwoDimensions, problemAt } from "./images.js";
 
-const telling = ["takes the most frequent windows", "finds the first place of the maximum"];
-
-// Programs with more workgroups than one dimension has start up to a row of them too many.
-describeBackend(
-  {
-    name: "WebGPU pool2d in grids of two dimensions",
-    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
-    options: {
-      laws: laws.filter(
-        ({ topic, name }) => topic === "pool2d" && telling.some((ending) => name.endsWith(ending)),
-      ),
-      mode: "quick",
-    },
-  },
-  globalThis,
-);
+describeTwoDimensions("pool2d", ["takes the most frequent windows", "finds the first place of the maximum"]);
 
 type Shape = Omit<Pool2dArguments, "input" | "output">;
 
 /** The problem of a call whose operands begin at these bytes. */
 function problemOf(shape: Shape, input = 0, output = 0): Problem {
-  const at: Readonly<Record<string, number>> = { input, output };
   const args = { ...shape, input: 1 as never, output: 1 as never };
-  return resolveOperation<"pool2d", DeviceMemory>("pool2d", args, {
-    region: (name, _operand, elements, dtype) => ({
-      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * dtypeBytes[dtype],
-    }),
-  }) as Problem;
+  return problemAt("pool2d", args, { input, output });
 }
 
 describe("webgpu pool2d plans", () => {

@@ -1,48 +1,21 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend, laws } from "@backplane/conformance";
-import {
-  decodeFloat16,
-  dtypeBytes,
-  encodeFloat16,
-  type Resize2dGradientArguments,
-  resolveOperation,
-} from "@backplane/core";
+import { decodeFloat16, dtypeBytes, encodeFloat16, type Resize2dGradientArguments } from "@backplane/core";
 import { assert } from "chai";
 import { PRODUCT_QUOTIENTS } from "#src/kernels/resize2d/index.js";
 import type { Problem } from "#src/kernels/resize2d-gradient/problem.js";
 import { planResize2dGradient } from "#src/kernels/resize2d-gradient/select.js";
 import { knownResults } from "#src/kernels/resize2d-gradient/strips.wgsl.js";
-import type { DeviceMemory } from "#src/runtime/index.js";
+import { describeTwoDimensions, problemAt } from "./images.js";
 
-const telling = ["whole ratios", "nearest: stays within the error bound"];
-
-// Programs with more workgroups than one dimension has start up to a row of them too many.
-describeBackend(
-  {
-    name: "WebGPU resize2dGradient in grids of two dimensions",
-    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
-    options: {
-      laws: laws.filter(
-        ({ topic, name }) => topic === "resize2dGradient" && telling.some((ending) => name.endsWith(ending)),
-      ),
-      mode: "quick",
-    },
-  },
-  globalThis,
-);
+describeTwoDimensions("resize2dGradient", ["whole ratios", "nearest: stays within the error bound"]);
 
 type Shape = Omit<Resize2dGradientArguments, "outputGradient" | "inputGradient">;
 
 /** The problem of a call whose operands begin at these bytes. */
 function problemOf(shape: Shape, at: Readonly<Record<string, number>> = {}): Problem {
   const args = { ...shape, outputGradient: 1 as never, inputGradient: 1 as never };
-  return resolveOperation<"resize2dGradient", DeviceMemory>("resize2dGradient", args, {
-    region: (name, _operand, elements, dtype) => ({
-      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * dtypeBytes[dtype],
-    }),
-  }) as Problem;
+  return problemAt("resize2dGradient", args, at);
 }
 
 describe("webgpu resize2dGradient of very long rows", () => {

@@ -1,41 +1,20 @@
 // Tags: kernels, pure
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { describeBackend, laws } from "@backplane/conformance";
-import { dtypeBytes, type Resize2dArguments, type Resize2dProblem, resolveOperation } from "@backplane/core";
+import type { Resize2dArguments, Resize2dProblem } from "@backplane/core";
 import { assert } from "chai";
 import { PRODUCT_QUOTIENTS } from "#src/kernels/resize2d/places.wgsl.js";
 import { planResize2d } from "#src/kernels/resize2d/select.js";
 import type { DeviceMemory } from "#src/runtime/index.js";
+import { describeTwoDimensions, problemAt } from "./images.js";
 
-const telling = ["whole ratios", "takes the element that is nearest"];
-
-// Programs with more workgroups than one dimension has start up to a row of them too many.
-describeBackend(
-  {
-    name: "WebGPU resize2d in grids of two dimensions",
-    create: () => createWebGpuBackend({ limits: { maxComputeWorkgroupsPerDimension: 12 } }),
-    options: {
-      laws: laws.filter(
-        ({ topic, name }) => topic === "resize2d" && telling.some((ending) => name.endsWith(ending)),
-      ),
-      mode: "quick",
-    },
-  },
-  globalThis,
-);
+describeTwoDimensions("resize2d", ["whole ratios", "takes the element that is nearest"]);
 
 type Shape = Omit<Resize2dArguments, "input" | "output">;
 
 /** The problem of a call whose operands begin at these bytes. */
 function problemOf(shape: Shape, input = 0, output = 0): Resize2dProblem<DeviceMemory> {
-  const at: Readonly<Record<string, number>> = { input, output };
   const args = { ...shape, input: 1 as never, output: 1 as never };
-  return resolveOperation<"resize2d", DeviceMemory>("resize2d", args, {
-    region: (name, _operand, elements, dtype) => ({
-      ...{ memory: {} as DeviceMemory, byteOffset: at[name] ?? 0 },
-      byteLength: elements * dtypeBytes[dtype],
-    }),
-  }) as Resize2dProblem<DeviceMemory>;
+  return problemAt("resize2d", args, { input, output });
 }
 
 describe("webgpu resize2d of very long rows", () => {
