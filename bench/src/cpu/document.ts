@@ -101,7 +101,7 @@ function about(report: CpuReport): string {
 }
 
 /** Returns the fastest peer in WebAssembly; undefined if there is none. */
-export function bestPeer({ peers }: CpuRow): PeerTimes | undefined {
+function bestPeer({ peers }: CpuRow): PeerTimes | undefined {
   const own = peers.filter(({ name }) => peerKinds[name] === "WebAssembly");
   return own.reduce<PeerTimes | undefined>(
     (best, peer) => (best === undefined || peer.ratio < best.ratio ? peer : best),

@@ -133,7 +133,7 @@ export function softmaxGradient(rows: number, size: number): Case {
 }
 
 /** The epsilon of both normalizations. */
-export const normalizeEpsilon = 1e-5;
+const normalizeEpsilon = 1e-5;
 
 /** Of layer or RMS normalization with weights: by the input, the weights and, for `layer`, the bias. */
 export function normalizeGradient(kind: "layer" | "rms", rows: number, size: number): Case {

@@ -191,7 +191,7 @@ const encodingOfQ6K: Encoding = (() => {
   };
 })();
 
-export const encodings: Readonly<Record<StoredType, Encoding>> = {
+const encodings: Readonly<Record<StoredType, Encoding>> = {
   F32: {
     type: 0,
     encode: (weights) => bytesOf(Float32Array.from(weights)),

@@ -134,7 +134,7 @@ function select(laws: readonly Law[], plan: Omit<Plan, "laws">): readonly Law[] 
 }
 
 /** Returns the law with this id. Throws `INVALID_ARGUMENT`, with the most similar ids, if there is none. */
-export function lawNamed(id: string, laws: readonly Law[] = allLaws, argument = "law"): Law {
+function lawNamed(id: string, laws: readonly Law[] = allLaws, argument = "law"): Law {
   const found = laws.find((law) => lawId(law) === id);
   if (found !== undefined) return found;
   const topic = laws.filter((law) => lawId(law).startsWith(String(id).split(":")[0]!)).map(lawId);

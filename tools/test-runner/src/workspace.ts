@@ -30,7 +30,7 @@ export function workspacePackages(): WorkspacePackage[] {
 }
 
 /** Returns the manifest of a package. Its exports name each file that a pattern stands for, once they are compiled. */
-export function readManifest(path: string): Manifest {
+function readManifest(path: string): Manifest {
   const folder = join(workspaceRoot, path);
   const manifest = JSON.parse(readFileSync(join(folder, "package.json"), "utf8")) as Manifest;
   const { exports } = manifest;

@@ -18,7 +18,7 @@ const HELD_OUT = 10;
 const skipped = /^(\.|node_modules$|dist)/;
 
 /** All Markdown in a folder and below, in the order of the paths, without tables, which are mostly space. */
-export function markdownIn(folder: string): Uint8Array {
+function markdownIn(folder: string): Uint8Array {
   const parts: Uint8Array[] = [];
   const entries = readdirSync(folder, { withFileTypes: true });
   for (const entry of entries.sort((a, b) => (a.name < b.name ? -1 : 1))) {

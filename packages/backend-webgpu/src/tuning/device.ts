@@ -149,7 +149,7 @@ export function openTuningDevice(options: TuningDeviceOptions): TuningDevice {
 }
 
 /** Returns the same context, in which kernels choose as for other features. */
-export function withFeatures(context: OperationContext, features: DeviceFeatures): OperationContext {
+function withFeatures(context: OperationContext, features: DeviceFeatures): OperationContext {
   return {
     features,
     dispatch: (program, regions, parameters, workgroups) =>

@@ -20,11 +20,6 @@ export function extent(largest = 257): Arbitrary<number> {
   );
 }
 
-/** An extent that may also be 0. */
-export function extentOrZero(largest = 257): Arbitrary<number> {
-  return fc.oneof({ arbitrary: extent(largest), weight: 9 }, { arbitrary: fc.constant(0), weight: 1 });
-}
-
 /** Shapes of 1 to `axes` axes with at most `elements` elements, most of them from small extents. */
 export function shapesUpTo(elements: number, axes = 4): Arbitrary<readonly number[]> {
   return fc

@@ -10,7 +10,7 @@ import { UsageError } from "./arguments.js";
 import { loadSubjects } from "./load.js";
 import type { Screen } from "./progress.js";
 
-export const replayUsage: string = `Usage: backplane-conformance replay FILE MODULE [options]
+const replayUsage: string = `Usage: backplane-conformance replay FILE MODULE [options]
 
 Makes the calls of a trace, which a TraceBackend has written to FILE, again on the
 backend in MODULE (as without "replay"). Compares each call with its formula, within

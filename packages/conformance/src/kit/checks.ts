@@ -118,7 +118,7 @@ function firstWordApart(a: Uint8Array<ArrayBufferLike>, b: Uint8Array<ArrayBuffe
   return 4 * word;
 }
 
-export function asBytes(host: HostBytes): Uint8Array<ArrayBufferLike> {
+function asBytes(host: HostBytes): Uint8Array<ArrayBufferLike> {
   return ArrayBuffer.isView(host)
     ? new Uint8Array(host.buffer, host.byteOffset, host.byteLength)
     : new Uint8Array(host);

@@ -30,9 +30,6 @@ export interface OperationCall {
 /** A call with arguments of its own, which its caller cannot change any more. */
 export type RecordedCall = CopyCall | FillCall | OperationCall;
 
-/** The methods whose calls may be recorded, besides those of operations. */
-export type RecordableMethod = "copyDtoD" | "fill";
-
 export function copyCall(destination: Operand, source: Operand, bytes: number): RecordedCall {
   return { operation: "copyDtoD", destination: own(destination), source: own(source), bytes };
 }

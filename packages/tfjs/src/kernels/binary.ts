@@ -140,7 +140,7 @@ const eluGradient = formula((e, ...nodes) => {
 });
 
 /** a^b of integers, with results that wrap around as products do. Fractions are cut off: 2^-1 is 0. */
-export function integerPower(e: Expression, a: Node, b: Node): Node {
+function integerPower(e: Expression, a: Node, b: Node): Node {
   const [zero, one] = [e.constant(0, "i32"), e.constant(1, "i32")];
   const bits = 31;
   let power = a;

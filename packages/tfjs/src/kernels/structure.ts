@@ -6,7 +6,7 @@ import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { concat, copyInto, copyOf, pad, slice, transpose } from "./moves.js";
 
 /** As a kernel of numbers, also for complex tensors, whose parts are moved alike. */
-export function forParts<Inputs, Attributes>(
+function forParts<Inputs, Attributes>(
   kernel: (call: {
     inputs: Inputs;
     attrs: Attributes;

@@ -31,7 +31,7 @@ const hidingRowKernels: Readonly<Record<FloatType, Kernel<AttentionRowTypes & Hi
   byFloatType(hidingAttentionRowKernel);
 
 /** Up to this many queries per head are computed one by one; a tile costs as much as 8. */
-export const rowQueries = 4;
+const rowQueries = 4;
 
 export const attention: CpuOperation<AttentionProblem<CpuMemory>> = {
   supports: [{ dtype: floatTypes, mask: true, maskDtype: maskTypes, window: true, logSumExp: true }],

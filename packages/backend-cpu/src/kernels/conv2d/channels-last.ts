@@ -51,9 +51,7 @@ const mostPaddedBytes = 1 << 17;
 const paddedByteNanoseconds = 0.1;
 
 /** Whether each channel is convolved by itself, and windows are never wholly outside. */
-export function suitsPixels(
-  shape: Omit<Problem, "input" | "filter" | "bias" | "activation" | "output">,
-): boolean {
+function suitsPixels(shape: Omit<Problem, "input" | "filter" | "bias" | "activation" | "output">): boolean {
   const { inChannels, outChannels, groups, kernelHeight, kernelWidth, dilationY, dilationX } = shape;
   const { top, left, bottom, right, height, width } = shape;
   const [reachY, reachX] = [(kernelHeight - 1) * dilationY, (kernelWidth - 1) * dilationX];

@@ -36,7 +36,7 @@ export interface ConvolutionBlocks {
 }
 
 /** Few channels per group (depthwise: one) leave room for more pixels. */
-export function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
+function convolutionBlocks(groupOutChannels: number): ConvolutionBlocks {
   let pixelBlock = 64;
   if (groupOutChannels <= 16) pixelBlock = 256;
   if (groupOutChannels <= 8) pixelBlock = 512;

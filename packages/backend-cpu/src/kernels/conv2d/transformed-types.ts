@@ -55,7 +55,7 @@ export const transformedTypes: TransformedTypes = types;
 export type TransformedParameters = { readonly [Name in keyof TransformedTypes]: Local<"i32"> };
 
 /** Most tiles of a chunk; a multiple of `tileColumns`. */
-export const mostTiles = 64;
+const mostTiles = 64;
 /** Bytes of one place of half transformed inputs. */
 export const placeBytes: number = 4 * (mostTiles + 4);
 

@@ -42,7 +42,7 @@ export function blasComputes({ dtype, lda, ldb, ldc }: BlasShape): boolean {
 }
 
 /** Whether the library is faster than our own kernels. */
-export function blasSuits({ m, n, k }: BlasShape): boolean {
+function blasSuits({ m, n, k }: BlasShape): boolean {
   const { leastProducts, leastRows, leastColumns } = blasBlocking;
   return m >= leastRows && n >= leastColumns && m * n * k >= leastProducts;
 }

@@ -37,11 +37,7 @@ const nanosecondsPerElement: Readonly<Record<SoftmaxKind, number>> = { softmax: 
  * Columns lie in panels as wide as possible, even if the cache does not hold these: short parts of lines that are far apart
  * take longer than a second look.
  */
-export function planGradient({
-  outer,
-  length,
-  inner,
-}: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
+function planGradient({ outer, length, inner }: Pick<Problem, "outer" | "length" | "inner">): SoftmaxPlan {
   if (inner === 1) return { panels: 1, panelWidth: 1, ...planRows(outer, length) };
   const panelWidth = Math.min(inner, panelColumns);
   return planPanels({ outer, length, inner }, panelWidth, length * panelWidth <= cachedElements);

@@ -89,7 +89,7 @@ export interface SplitConvVariant extends Variant<ConvShape> {
 }
 
 /** Groups with fewer output channels would leave most rows of a tile empty. */
-export const FEW_OUTPUTS = 8;
+const FEW_OUTPUTS = 8;
 
 export function convTileCount(shape: ConvShape, tile: ProductTile): number {
   return Math.ceil(shape.groupOutputs / tile.rows) * Math.ceil(shape.pixels / tile.columns) * shape.groups;

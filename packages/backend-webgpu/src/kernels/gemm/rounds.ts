@@ -49,7 +49,7 @@ export function partDepth(k: number, groups: number, busy: number): number {
 }
 
 /** Returns the microseconds of a product with a tile, without the time that all tiles take. */
-export function expectedTime(shape: GemmShape, pace: TilePace): number {
+function expectedTime(shape: GemmShape, pace: TilePace): number {
   const { tile, together, packs } = pace;
   const round = (isAwkward(shape) ? pace.awkwardRound : undefined) ?? pace.round;
   const { m, n, k, batch } = shape;

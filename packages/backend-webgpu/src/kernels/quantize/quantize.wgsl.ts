@@ -23,7 +23,7 @@ export interface QuantizeTile {
 }
 
 /** Weights that one invocation stores: one word, or two. */
-export const WEIGHTS_EACH = 8;
+const WEIGHTS_EACH = 8;
 
 /** Weights of a workgroup, which has all of their blocks. */
 export const GROUP_WEIGHTS: number = WEIGHTS_EACH * WORKGROUP_SIZE;

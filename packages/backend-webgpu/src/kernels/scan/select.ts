@@ -29,7 +29,7 @@ const BUSY_INVOCATIONS = 131_072;
 const SHORT_ROW = 16;
 
 /** The fewest lines of a segment. */
-export const leastLines = 32;
+const leastLines = 32;
 
 const laneCounts: readonly ScanLanes[] = [1, 2, 4, 8, 16, 32, 64, 128, WORKGROUP_SIZE];
 

@@ -22,7 +22,7 @@ export function attentionWeights(row: AttentionRow): Float64Array {
 }
 
 /** The largest error of a score that matters, and the relative error that exponentials have in the mean. */
-export function rowErrors({ keys, roundings, distances, magnitudes, probabilities }: AttentionRow): {
+function rowErrors({ keys, roundings, distances, magnitudes, probabilities }: AttentionRow): {
   readonly worst: number;
   readonly mean: number;
 } {

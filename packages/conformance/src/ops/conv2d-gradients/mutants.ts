@@ -131,6 +131,6 @@ export function rowOf({ layout, outChannels, outHeight, outWidth }: Conv2dShape,
   return Math.floor(pixel / outWidth) % outHeight;
 }
 
-export function channelOf({ layout, outChannels, outHeight, outWidth }: Conv2dShape, index: number): number {
+function channelOf({ layout, outChannels, outHeight, outWidth }: Conv2dShape, index: number): number {
   return (layout === "NCHW" ? Math.floor(index / (outHeight * outWidth)) : index) % outChannels;
 }

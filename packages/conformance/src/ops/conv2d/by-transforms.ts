@@ -30,7 +30,7 @@ function transformed(matrix: Matrix, x: Matrix): Matrix {
 }
 
 /** The sums of a convolution that `isTransformable` accepts, by transforms in f32, one tile after another. */
-export function byTransforms(
+function byTransforms(
   shape: Conv2dGeometry,
   tile: ConvolutionTile,
   images: Float64Array,

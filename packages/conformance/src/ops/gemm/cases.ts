@@ -63,8 +63,8 @@ export interface GemmCaseOptions {
 }
 
 /** Numbers that f32 holds exactly. */
-export const someAlphas: readonly number[] = [1, -1, 0.5, Math.fround(0.7), 2];
-export const someBetas: readonly number[] = [0, 1, -1, 0.5, Math.fround(1.3)];
+const someAlphas: readonly number[] = [1, -1, 0.5, Math.fround(0.7), 2];
+const someBetas: readonly number[] = [0, 1, -1, 0.5, Math.fround(1.3)];
 
 /** Random calls of gemm (batch 1). */
 export function gemmCases(options: GemmCaseOptions = {}): Arbitrary<GemmCase> {

@@ -1,6 +1,5 @@
 import {
   type DType,
-  dtypeBytes,
   isComparison,
   isTest,
   type MapElementType,
@@ -188,13 +187,4 @@ export async function check(context: LawContext, dtype: "f32" | "f16", value: Ma
   });
   for (const [j, home] of homes.entries())
     measure(context, [n, nodes.length], got[home]!, expected[j]!, (_value, error) => error);
-}
-
-/** Bytes of all operands of a case. */
-export function bytesOfCase({ shape, inputs, outputs }: MapCase): number {
-  const n = product(shape);
-  return (
-    inputs.reduce((bytes, input) => bytes + product(shapeOf(input, shape)) * dtypeBytes[input.dtype], 0) +
-    outputs.reduce((bytes, { dtype }) => bytes + n * dtypeBytes[dtype], 0)
-  );
 }

@@ -62,7 +62,7 @@ ${columns.map((bin, i) => (i % every > 0 ? undefined : html`<text x="${left + (i
 </svg>`;
 }
 
-export function heatOf(worst: number): string {
+function heatOf(worst: number): string {
   return heats.find(({ end }) => worst <= end)!.name;
 }
 
