@@ -12,12 +12,11 @@ import {
 import { breathe } from "./breath.js";
 import { forAll, forEach, type SearchOptions, Unfinished } from "./check.js";
 import { type Law, type LawContext, LawFailure, lawId } from "./law.js";
+import { type Measurements, Recorder } from "./measurements.js";
 import { kindsOf, testedOperations } from "./ops/index.js";
 import type { Plan } from "./options.js";
 import { Hung, settled, settledAsWhole, withPatience } from "./patience.js";
-import { type LawStatus, type Measurements, Recorder } from "./report/index.js";
-import { backendMadeBy } from "./subjects.js";
-import type { Subject } from "./suite.js";
+import { backendMadeBy, type Subject } from "./subjects.js";
 
 /** Properties that a backend declares, for reports. */
 export interface BackendFacts {
@@ -33,6 +32,12 @@ export interface Support {
   /** For operations with kinds: the kinds that the backend has and lacks. */
   readonly kinds: { readonly supported: readonly string[]; readonly missing: readonly string[] } | undefined;
 }
+
+/**
+ * `kept`: no case broke it. `broken`: a case broke it. `skipped`: it does not bind this backend, given its
+ * declarations. `unfinished`: no case broke it, but not all were tried.
+ */
+export type LawStatus = "kept" | "broken" | "skipped" | "unfinished";
 
 export interface LawResult {
   readonly law: Law;

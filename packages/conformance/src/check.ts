@@ -3,8 +3,8 @@ import { type Arbitrary, asyncProperty, check, stringify } from "fast-check";
 import { breathe } from "./breath.js";
 import { type ForAllOptions, type ForEachOptions, type Law, LawFailure, lawId, type Replay } from "./law.js";
 import { literal } from "./literal.js";
+import type { Recorder } from "./measurements.js";
 import { Hung, settledAsWhole } from "./patience.js";
-import type { Recorder } from "./report/index.js";
 
 /** How hard to search for a failing case. */
 export interface SearchOptions {

@@ -1,4 +1,10 @@
-import type { Environment } from "./report/index.js";
+/** The program that ran the suite. */
+export interface Environment {
+  /** Such as `Node.js 24.4.1`, or a browser's user agent. */
+  readonly runtime: string;
+  /** Such as `linux x64`. */
+  readonly platform: string;
+}
 
 /** The parts of the global scope that distinguish runtimes. */
 interface Globals {

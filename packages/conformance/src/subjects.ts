@@ -1,5 +1,18 @@
 import { BackendError, type ComputeBackend } from "@backplane/core";
-import type { Subject } from "./suite.js";
+import type { SuiteOptions } from "./options.js";
+
+/** A backend under test. */
+export interface Subject {
+  readonly name: string;
+  /** Returns a new instance before `init()`, independent of all others. */
+  readonly create: () => ComputeBackend | Promise<ComputeBackend>;
+  /**
+   * Makes a backend lose its device, as a driver that crashes does. It receives an initialised backend that
+   * `create` made. Without this function the laws on losses are skipped.
+   */
+  readonly loseDevice?: (backend: ComputeBackend) => void | Promise<void>;
+  readonly options?: SuiteOptions;
+}
 
 /**
  * Returns the backends in a module: those of its default export, or of the one named. An export may be `{

@@ -1,22 +1,10 @@
-import { BackendError, type ComputeBackend } from "@backplane/core";
+import { BackendError } from "@backplane/core";
 import { type BackendFacts, Bench, factsOf, type LawResult } from "./bench.js";
-import { environment } from "./environment.js";
+import { type Environment, environment } from "./environment.js";
 import type { Law } from "./law.js";
-import { type Plan, planOf, type SuiteOptions } from "./options.js";
-import { type Environment, merged } from "./report/index.js";
-
-/** A backend under test. */
-export interface Subject {
-  readonly name: string;
-  /** Returns a new instance before `init()`, independent of all others. */
-  readonly create: () => ComputeBackend | Promise<ComputeBackend>;
-  /**
-   * Makes a backend lose its device, as a driver that crashes does. It receives an initialised backend that
-   * `create` made. Without this function the laws on losses are skipped.
-   */
-  readonly loseDevice?: (backend: ComputeBackend) => void | Promise<void>;
-  readonly options?: SuiteOptions;
-}
+import { merged } from "./measurements.js";
+import { type Plan, planOf } from "./options.js";
+import type { Subject } from "./subjects.js";
 
 /** The functions of a test runner, named as in mocha. Other runners may name `before` `beforeAll`. */
 export interface Runner {

@@ -2,7 +2,6 @@ import { type ComputeBackend, type DeviceHandle, type DType, dtypeBytes } from "
 import { decoded, storages } from "./elements.js";
 import type { LawContext } from "./law.js";
 import type { Emit } from "./ops/operation.js";
-import type { WrongValues } from "./report/index.js";
 
 /** The expected output of an operation, element by element. */
 export interface Expected {
@@ -256,6 +255,22 @@ interface FirstWrong {
   readonly allowed: number;
   readonly wrong: number;
   readonly worst: number;
+}
+
+/** Results round the first wrong one. Numbers as text, since they may be NaN or infinite. */
+export interface WrongValues {
+  /** Which result is wrong first, counting from 0 in the order of the output. */
+  readonly first: number;
+  /** How many are wrong, and of how many. */
+  readonly wrong: number;
+  readonly total: number;
+  /** Index of the first entry of `got` and `expected`. */
+  readonly from: number;
+  readonly got: readonly string[];
+  readonly expected: readonly string[];
+  /** Of the first wrong result. */
+  readonly error: string;
+  readonly allowed: string;
 }
 
 /** Results outside their tolerance. The message shows the first of them and its neighbours. */

@@ -15,7 +15,7 @@ import {
   runSuite,
   suiteVersion,
 } from "#src/index.js";
-import { bucketOf, Recorder } from "#src/report/measurements.js";
+import { bucketOf, Recorder } from "#src/measurements.js";
 import { mutant, noPromises, withPromises } from "./support/backends.js";
 import { lawReport, sampleReport } from "./support/sample-report.js";
 import { type Schema, violations } from "./support/schema.js";

@@ -1,7 +1,8 @@
 import { type Law, lawId } from "../law.js";
 import { planOf } from "../options.js";
 import { buildReport, type ConformanceReport, lawReport } from "../report/index.js";
-import { runSuite, type Subject, type SuiteOutcome } from "../suite.js";
+import type { Subject } from "../subjects.js";
+import { runSuite, type SuiteOutcome } from "../suite.js";
 import { suiteVersion } from "../version.js";
 import { parseArguments, type Request, UsageError, usage } from "./arguments.js";
 import { prepareFiles, type ReportFiles } from "./files.js";

@@ -8,8 +8,8 @@ import {
   type OperationReport,
   type ReportDiff,
   type StatusChange,
-  type WrongValues,
 } from "../report/index.js";
+import type { WrongValues } from "../workspace.js";
 
 /** The command for a replay: the program, the module, and the choice of the backend in it. */
 export interface Command {

@@ -2,7 +2,8 @@
 // starts at once, but only for modules of the page's own origin: a link must not run code from elsewhere.
 import { type Law, lawId } from "../law.js";
 import { buildReport, formatCount, formatTime } from "../report/index.js";
-import { type Progress, runSuite, type Subject } from "../suite.js";
+import type { Subject } from "../subjects.js";
+import { type Progress, runSuite } from "../suite.js";
 import { byId } from "./elements.js";
 import { Form } from "./form.js";
 import { ReportView } from "./report-view.js";

@@ -1,6 +1,6 @@
-import type { LawResult } from "../bench.js";
+import type { LawResult, LawStatus } from "../bench.js";
 import { lawId } from "../law.js";
-import { formatCounts, formatRatio, formatTime, type LawStatus, signs, statuses } from "../report/index.js";
+import { formatCounts, formatRatio, formatTime, signs, statuses } from "../report/index.js";
 import { element } from "./elements.js";
 
 /** The list of laws that grows while the suite runs, folded by topic. */

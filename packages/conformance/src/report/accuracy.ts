@@ -7,7 +7,7 @@ import {
 } from "@backplane/core";
 import type { LawResult } from "../bench.js";
 import type { UnitsObservation } from "../law.js";
-import { finite, merged } from "./measurements.js";
+import { finite, merged } from "../measurements.js";
 import type { AccuracyReport } from "./report.js";
 
 /**

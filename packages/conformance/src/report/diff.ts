@@ -1,4 +1,5 @@
-import type { ConformanceReport, LawReport, LawStatus } from "./report.js";
+import type { LawStatus } from "../bench.js";
+import type { ConformanceReport, LawReport } from "./report.js";
 
 /** The changes from one report to a later one. */
 export interface ReportDiff {

@@ -1,5 +1,5 @@
 import { LawFailure, type Replay } from "../law.js";
-import { Damage, WrongResults } from "../workspace.js";
+import { Damage, WrongResults, type WrongValues } from "../workspace.js";
 
 /** How a law was broken. */
 export interface FailureReport {
@@ -16,22 +16,6 @@ export interface FailureReport {
   readonly values: WrongValues | null;
   /** The changed bytes that no operation may touch, in words. Null if the failure is of another kind. */
   readonly guard: string | null;
-}
-
-/** Results round the first wrong one. Numbers as text, since they may be NaN or infinite. */
-export interface WrongValues {
-  /** Which result is wrong first, counting from 0 in the order of the output. */
-  readonly first: number;
-  /** How many are wrong, and of how many. */
-  readonly wrong: number;
-  readonly total: number;
-  /** Index of the first entry of `got` and `expected`. */
-  readonly from: number;
-  readonly got: readonly string[];
-  readonly expected: readonly string[];
-  /** Of the first wrong result. */
-  readonly error: string;
-  readonly allowed: string;
 }
 
 /** Returns the error of a failed law as data. */

@@ -1,5 +1,6 @@
+import type { LawStatus } from "../bench.js";
 import type { FailureReport } from "./failure.js";
-import type { ConformanceReport, LawStatus, NumericsReport, OperationReport, UnitsReport } from "./report.js";
+import type { ConformanceReport, NumericsReport, OperationReport, UnitsReport } from "./report.js";
 
 /** The states of laws, in the order of lists and bars. */
 export const statuses: readonly LawStatus[] = ["broken", "unfinished", "kept", "skipped"];

@@ -1,11 +1,7 @@
 import type { DeviceDescription, DType, Limits, Numerics, OperationName } from "@backplane/core";
-import type { LawResult, Support } from "../bench.js";
+import type { LawResult, LawStatus, Support } from "../bench.js";
+import type { Environment } from "../environment.js";
 import { type Grade, lawId, type NumericsFlag, type Replay } from "../law.js";
-import type { Mode } from "../options.js";
-import type { SuiteOutcome } from "../suite.js";
-import { suiteVersion } from "../version.js";
-import { accuracyReports } from "./accuracy.js";
-import { describeFailure, type FailureReport } from "./failure.js";
 import {
   finite,
   type Measurements,
@@ -13,7 +9,12 @@ import {
   type RatioHistogram,
   type ShapeCells,
   shapeAxes,
-} from "./measurements.js";
+} from "../measurements.js";
+import type { Mode } from "../options.js";
+import type { SuiteOutcome } from "../suite.js";
+import { suiteVersion } from "../version.js";
+import { accuracyReports } from "./accuracy.js";
+import { describeFailure, type FailureReport } from "./failure.js";
 import { numericsReports, verdict } from "./numerics.js";
 
 /**
@@ -76,14 +77,6 @@ export interface RunReport {
   readonly environment: Environment;
 }
 
-/** The program that ran the suite. */
-export interface Environment {
-  /** Such as `Node.js 24.4.1`, or a browser's user agent. */
-  readonly runtime: string;
-  /** Such as `linux x64`. */
-  readonly platform: string;
-}
-
 export interface Totals {
   readonly laws: number;
   readonly kept: number;
@@ -93,12 +86,6 @@ export interface Totals {
   /** Cases tried, over all laws and seeds, without those of shrinking. */
   readonly cases: number;
 }
-
-/**
- * `kept`: no case broke it. `broken`: a case broke it. `skipped`: it does not bind this backend, given its
- * declarations. `unfinished`: no case broke it, but not all were tried.
- */
-export type LawStatus = "kept" | "broken" | "skipped" | "unfinished";
 
 export interface LawReport {
   /** Unique in the suite, such as `gemm f32: is exact on whole numbers`. */

@@ -1,9 +1,9 @@
 import { operationNames } from "@backplane/core";
 import { assert } from "chai";
+import { ratioEnds } from "#src/measurements.js";
 import type { ReportDiff } from "#src/report/diff.js";
 import { escapeHtml, html } from "#src/report/html/markup.js";
 import { renderHtml } from "#src/report/html.js";
-import { ratioEnds } from "#src/report/measurements.js";
 import { closedFields, tagsOf, withTexts } from "../support/markup-check.js";
 import { fullReport, lawReport, operationReport, sampleReport } from "../support/sample-report.js";
 

@@ -1,6 +1,7 @@
 import type { OperationName } from "@backplane/core";
-import { ratioEnds, shapeAxes } from "#src/report/measurements.js";
-import type { ConformanceReport, LawReport, LawStatus, OperationReport } from "#src/report/report.js";
+import type { LawStatus } from "#src/bench.js";
+import { ratioEnds, shapeAxes } from "#src/measurements.js";
+import type { ConformanceReport, LawReport, OperationReport } from "#src/report/report.js";
 
 /** A law of a made-up report. */
 export function lawReport(topic: string, name: string, parts: Partial<LawReport> = {}): LawReport {

@@ -1,4 +1,5 @@
-import type { FailureReport, WrongValues } from "../failure.js";
+import type { WrongValues } from "../../workspace.js";
+import type { FailureReport } from "../failure.js";
 import { replayCommand, shortReason, signs } from "../format.js";
 import type { ConformanceReport, LawReport } from "../report.js";
 import { html, type Markup } from "./markup.js";

@@ -1,5 +1,5 @@
+import type { ShapeCell, ShapeCells } from "../../measurements.js";
 import { formatCount, formatRatio, signs } from "../format.js";
-import type { ShapeCell, ShapeCells } from "../measurements.js";
 import { html, type Markup } from "./markup.js";
 
 const cellWidth = 25;

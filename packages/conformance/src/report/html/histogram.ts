@@ -1,5 +1,5 @@
+import { type RatioHistogram, ratioEnds } from "../../measurements.js";
 import { formatCount, formatRatio } from "../format.js";
-import { type RatioHistogram, ratioEnds } from "../measurements.js";
 import { html, type Markup } from "./markup.js";
 
 const step = 24;

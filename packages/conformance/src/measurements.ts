@@ -1,6 +1,6 @@
 import { type OperationName, operationNames } from "@backplane/core";
-import type { UnitsObservation } from "../law.js";
-import { testedOperations } from "../ops/index.js";
+import type { UnitsObservation } from "./law.js";
+import { testedOperations } from "./ops/index.js";
 
 /**
  * Upper ends of the buckets of error / tolerance. A ratio r falls into the first bucket with r <= end;
