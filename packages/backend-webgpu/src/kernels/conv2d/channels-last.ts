@@ -8,8 +8,8 @@ import {
   COLUMNS,
   channelsProgram,
 } from "./channels.wgsl.js";
-import type { ConvProblem } from "./conv2d.js";
 import { type DenseTile, denseProgram } from "./dense.wgsl.js";
+import type { ConvProblem } from "./problem.js";
 
 /** Taps of a filter of one channel, written out in the text of a kernel: those of 7 x 7 at the most. */
 const MOST_TAPS = 49;

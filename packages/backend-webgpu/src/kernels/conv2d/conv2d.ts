@@ -1,7 +1,7 @@
-import { type Conv2dProblem, convolutionTransforms, dtypeBytes, isTransformable } from "@backplane/core";
+import { convolutionTransforms, dtypeBytes, isTransformable } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import { WORKGROUP_SIZE } from "../../program/index.js";
-import type { BufferRegion, DeviceMemory, KernelContext } from "../../runtime/index.js";
+import type { BufferRegion, KernelContext } from "../../runtime/index.js";
 import { runGemm, SHORTEST_SPLIT } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
 import { windowExtents } from "../images/index.js";
@@ -11,6 +11,7 @@ import { combineProgram } from "./combine.wgsl.js";
 import { directProgram } from "./direct.wgsl.js";
 import { type ImplicitForm, implicitProgram } from "./implicit.wgsl.js";
 import type { Patches } from "./patches.wgsl.js";
+import type { ConvProblem } from "./problem.js";
 import type { ConvResult } from "./results.wgsl.js";
 import { type ConvChoice, selectConv } from "./select.js";
 import { splitting } from "./split/on-demand.js";
@@ -18,12 +19,6 @@ import { paddedChannels } from "./split/tile.js";
 import { stripProgram } from "./strip.wgsl.js";
 import { runTransformed, tilesAtATime } from "./transformed.js";
 import { type ConvShape, type ConvVariant, convTileCount } from "./variants.js";
-
-/** A convolution, or a part of something that is computed by convolutions. */
-export interface ConvProblem extends Conv2dProblem<DeviceMemory> {
-  /** Transforms are not allowed, because the result has the bounds of another operation or element type. Default: false. */
-  readonly plain?: boolean;
-}
 
 type Problem = ConvProblem;
 

@@ -1,13 +1,14 @@
 import { floatTypes } from "@backplane/core";
 import type { DeviceFeatures } from "../../device/index.js";
 import type { OperationEntry } from "../operation.js";
-import { type ConvProblem, runConv } from "./conv2d.js";
+import { runConv } from "./conv2d.js";
+import type { ConvProblem } from "./problem.js";
 import { convSegments } from "./segments.js";
 import { splitting } from "./split/on-demand.js";
 import { type ConvShape, convFields, convVariants } from "./variants.js";
 
-export type { ConvProblem } from "./conv2d.js";
 export { patchParameters } from "./patches.wgsl.js";
+export type { ConvProblem } from "./problem.js";
 export { type ConvChoice, selectConv } from "./select.js";
 export { splitting } from "./split/on-demand.js";
 export { type StripWindow, stripWindow } from "./strip.wgsl.js";

@@ -16,7 +16,7 @@ import {
   windowOf,
 } from "../segments/index.js";
 import { keepsChannelsLast } from "./channels-last.js";
-import type { ConvProblem } from "./conv2d.js";
+import type { ConvProblem } from "./problem.js";
 
 type Problem = ConvProblem;
 type Tools = SegmentTools<Problem>;

@@ -2,8 +2,8 @@ import { WORKGROUP_SIZE } from "../../../program/index.js";
 import type { BufferRegion, KernelContext } from "../../../runtime/index.js";
 import { octavesFor, splitAlongProgram, UNIT, wideBlocksProgram, words } from "../../gemm/split/index.js";
 import { PADDED_SIDE, windowExtents } from "../../images/index.js";
-import type { ConvProblem } from "../conv2d.js";
 import { type ImplicitForm, implicitProgram } from "../implicit.wgsl.js";
+import type { ConvProblem } from "../problem.js";
 import type { ConvResult } from "../results.wgsl.js";
 import type { SplitConvVariant } from "../variants.js";
 import {
