@@ -73,7 +73,6 @@ import type {
 import type { BlasOutcome } from "../native/find-blas.js";
 import type { KernelFunction } from "../native/functions.js";
 import { type FunctionBuilder, f32, i32, type Local, type ModuleBuilder } from "../wasm/index.js";
-import type { BlasUse } from "./gemm/variants.js";
 
 /** The memory behind a handle: a place in the device memory. */
 export interface CpuMemory {
@@ -186,6 +185,9 @@ export type AnyKernel = Omit<Kernel, "launch" | "launchList">;
  * the same functions, which would otherwise be emitted and compiled for each.
  */
 export type KernelGroup = AnyKernel | readonly AnyKernel[];
+
+/** Which problems a native library computes: none, those for which it is faster, or all that it can. */
+export type BlasUse = "never" | "where faster" | "where possible";
 
 /** Products of matrices by a native library. */
 export interface NativeProducts {

@@ -1,9 +1,8 @@
 import type { Allocation, Heap } from "../heap.js";
 import type { Launch } from "../kernels/kernel.js";
 import type { KernelLibrary } from "../kernels/library.js";
-import { slotBytes, writeSlot } from "./protocol.js";
-import type { CommandList } from "./queue.js";
-import type { ThreadedQueue } from "./threaded.js";
+import { type List, slotBytes, writeSlot } from "./protocol.js";
+import type { CommandList, Queue } from "./queue.js";
 
 const slotWords = slotBytes / 4;
 
@@ -13,9 +12,14 @@ const slotWords = slotBytes / 4;
  */
 const NEAR_SLOTS = 64;
 
+/** The queue that carries out a list. */
+interface ListQueue extends Pick<Queue, "write"> {
+  enqueueList(list: List): void;
+}
+
 /** A list whose commands lie in the memory as they would in the ring, so that workers go from one to the next without the caller. */
 export class SharedList implements CommandList {
-  readonly #queue: Pick<ThreadedQueue, "enqueueList" | "write">;
+  readonly #queue: ListQueue;
   readonly #heap: Heap;
   readonly #kernels: Pick<KernelLibrary, "index">;
   readonly #parts: (readonly Launch[])[] = [];
@@ -26,11 +30,7 @@ export class SharedList implements CommandList {
   #block: Allocation | undefined;
   #helpers = 1;
 
-  constructor(
-    queue: Pick<ThreadedQueue, "enqueueList" | "write">,
-    heap: Heap,
-    kernels: Pick<KernelLibrary, "index">,
-  ) {
+  constructor(queue: ListQueue, heap: Heap, kernels: Pick<KernelLibrary, "index">) {
     this.#queue = queue;
     this.#heap = heap;
     this.#kernels = kernels;

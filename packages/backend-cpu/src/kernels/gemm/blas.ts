@@ -2,6 +2,7 @@ import type { GemmProblem } from "@backplane/core";
 import { sgemmName, sgemmTypes } from "../../native/sgemm-types.js";
 import {
   address,
+  type BlasUse,
   type CpuMemory,
   type Launch,
   launchers,
@@ -9,7 +10,6 @@ import {
   type PlanContext,
 } from "../kernel.js";
 import { evenParts } from "../vector/index.js";
-import type { BlasUse } from "./variants.js";
 
 /** The properties that determine the choice. */
 export type BlasShape = Pick<GemmProblem<unknown>, "dtype" | "m" | "n" | "k" | "lda" | "ldb" | "ldc">;

@@ -2,7 +2,15 @@ import { BackendError, type FloatType, floatTypes, type GemmProblem } from "@bac
 import { wideningKernels } from "../convert/index.js";
 import { byFloatType } from "../elements/index.js";
 import type { EpilogueParameters } from "../epilogue/index.js";
-import type { CpuMemory, CpuOperation, Features, KernelGroup, Launch, PlanContext } from "../kernel.js";
+import type {
+  BlasUse,
+  CpuMemory,
+  CpuOperation,
+  Features,
+  KernelGroup,
+  Launch,
+  PlanContext,
+} from "../kernel.js";
 import { fillBytes } from "../memory/index.js";
 import { tileColumns } from "../tile/index.js";
 import { BlockPlanner } from "./blocks.js";
@@ -19,14 +27,7 @@ import { planSkinny } from "./skinny.js";
 import { skinnyKernels } from "./skinny.wasm.js";
 import { planSmall } from "./small.js";
 import { planStrips } from "./strips.js";
-import {
-  type BlasUse,
-  blasName,
-  blasUse,
-  fittingGemmVariants,
-  type GemmVariant,
-  gemmVariants,
-} from "./variants.js";
+import { blasName, blasUse, fittingGemmVariants, type GemmVariant, gemmVariants } from "./variants.js";
 
 type Problem = GemmProblem<CpuMemory>;
 

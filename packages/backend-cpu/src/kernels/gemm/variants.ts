@@ -1,4 +1,4 @@
-import type { Features } from "../kernel.js";
+import type { BlasUse, Features } from "../kernel.js";
 import type { Tile } from "./tile.js";
 
 /** A way of doing gemm. Declaration, selection, tests and benchmarks all go by this table. */
@@ -48,9 +48,6 @@ export function fittingGemmVariants(features: Features, forced: string | undefin
 
 /** A variant by a native library, for some problems; the others go to the tiles. */
 export const blasName = "blas";
-
-/** Which problems a native library computes: none, those for which it is faster, or all that it can. */
-export type BlasUse = "never" | "where faster" | "where possible";
 
 export function blasUse(features: Features, forced: string | undefined): BlasUse {
   if (features.blas !== true) return "never";
