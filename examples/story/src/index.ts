@@ -1,6 +1,7 @@
 /** What runs in browsers too. */
-export { type Checkpoint, isModel, readCheckpoint } from "./checkpoint/checkpoint.js";
+export type { Checkpoint } from "./checkpoint/checkpoint.js";
 export { type ByteSource, FileError, MemorySource, named } from "./checkpoint/file.js";
+export { isModel, readCheckpoint } from "./checkpoint/formats.js";
 export { type LoadedWeights, loadWeights, weightBytes } from "./checkpoint/load.js";
 export { BLOCK, BlockMatrix } from "./matrix.js";
 export { Meter } from "./meter.js";

@@ -1,7 +1,7 @@
 import { float16FromBits } from "@backplane/core";
 import { expect } from "chai";
-import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
+import { readCheckpoint } from "#src/checkpoint/formats.js";
 import { decodeQ6K } from "#src/checkpoint/q6-k.js";
 import { SHAPE_KEY } from "#src/checkpoint/trained.js";
 import { byteCharacters } from "#src/tokenizer/byte-pairs.js";

@@ -1,8 +1,9 @@
 // Tags: kernels, pure, long
 import { type ComputeBackend, download, type FloatType, SwitchableBackend, upload } from "@backplane/core";
 import { expect } from "chai";
-import { readCheckpoint, type StoredType } from "#src/checkpoint/checkpoint.js";
+import type { StoredType } from "#src/checkpoint/checkpoint.js";
 import { MemorySource } from "#src/checkpoint/file.js";
+import { readCheckpoint } from "#src/checkpoint/formats.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Sampler } from "#src/sampler.js";

@@ -1,5 +1,5 @@
 import { bfloat16FromBits, bfloat16ToBits, float16FromBits, float16ToBits } from "@backplane/core";
-import { layerShapes, type StoredLayer, type StoredType } from "#src/checkpoint/checkpoint.js";
+import { type StoredLayer, type StoredType, storedShapes } from "#src/checkpoint/checkpoint.js";
 import { ropeFrequencies, type Shape } from "#src/shape.js";
 
 /** Sizes of a model that was never trained. */
@@ -40,7 +40,7 @@ export function valuesOf(shape: Shape): Values {
     { length: shape.layers },
     () =>
       Object.fromEntries(
-        Object.entries(layerShapes(shape)).map(([name, [rows, columns]]) => [name, matrix(rows, columns)]),
+        Object.entries(storedShapes(shape)).map(([name, [rows, columns]]) => [name, matrix(rows, columns)]),
       ) as LayerValues,
   );
   return { embedding, layers, finalNorm: matrix(1, shape.size), classifier: embedding };
@@ -290,7 +290,7 @@ export function ggufFile(type: StoredType, options: GgufOptions = {}): Uint8Arra
     tensors.push({ name: `${name}.weight`, extents, type: number, bytes: encoding.encode(weights) });
   };
   add("token_embd", shape.vocabulary, shape.size, values.embedding);
-  const shapes = Object.entries(layerShapes(shape)) as [keyof StoredLayer, readonly [number, number]][];
+  const shapes = Object.entries(storedShapes(shape)) as [keyof StoredLayer, readonly [number, number]][];
   for (const [i, layer] of values.layers.entries())
     for (const [name, [rows, columns]] of shapes)
       add(`blk.${i}.${ggufNames[name]}`, rows, columns, layer[name]);

@@ -6,9 +6,9 @@ import { disposeParameters, parametersOf, type Tensor, tensor, valueAndGrad } fr
 import { save } from "@backplane/tensor/node";
 import { expect } from "chai";
 import { ADAPTER_KEY, AdaptableWeights, readAdapter } from "#src/adapter.js";
-import { readCheckpoint } from "#src/checkpoint/checkpoint.js";
 import { FileSource } from "#src/checkpoint/disk.js";
 import { FileError, MemorySource } from "#src/checkpoint/file.js";
+import { readCheckpoint } from "#src/checkpoint/formats.js";
 import { loadWeights } from "#src/checkpoint/load.js";
 import { SHAPE_KEY } from "#src/checkpoint/trained.js";
 import { Transformer } from "#src/model.js";

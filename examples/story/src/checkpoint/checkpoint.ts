@@ -1,12 +1,7 @@
 import type { GgufFormat } from "@backplane/core";
 import type { Shape } from "../shape.js";
 import type { Tokenizer } from "../tokenizer/tokenizer.js";
-import { type ByteSource, FileError } from "./file.js";
-import { readGguf } from "./gguf.js";
-import { readLlama2c } from "./llama2c.js";
 import { Q6_K_BYTES, Q6_K_WEIGHTS } from "./q6-k.js";
-import { looksLikeSafetensors } from "./safetensors.js";
-import { readTrained } from "./trained.js";
 
 /** Types of weights in files. */
 export type StoredType = "F32" | "F16" | "BF16" | "Q6_K" | GgufFormat;
@@ -45,7 +40,7 @@ export interface Checkpoint {
 }
 
 /** [rows, columns] of the matrices of a layer. */
-export function layerShapes({
+export function storedShapes({
   size,
   hidden,
   heads,
@@ -63,29 +58,6 @@ export function layerShapes({
     up: [hidden, size],
     down: [size, hidden],
   };
-}
-
-/** The first bytes of a GGUF file. */
-const ggufMagic = "GGUF";
-
-/** Bytes that tell the kinds of files apart. */
-const START_BYTES = 12;
-
-/** Reads everything but the weights. Throws a FileError if the file is cut off or of another kind. */
-export async function readCheckpoint(file: ByteSource): Promise<Checkpoint> {
-  if (file.size < START_BYTES) throw new FileError(`It has ${file.size} bytes, which is no model.`);
-  return ((await readerOf(file)) ?? readLlama2c)(file);
-}
-
-/** Whether a file is of a format for models by its first bytes; those of llama2.c say nothing. */
-export async function isModel(file: ByteSource): Promise<boolean> {
-  return file.size >= START_BYTES && (await readerOf(file)) !== undefined;
-}
-
-async function readerOf(file: ByteSource): Promise<((file: ByteSource) => Promise<Checkpoint>) | undefined> {
-  const start = await file.read(0, START_BYTES);
-  if (new TextDecoder("latin1").decode(start).startsWith(ggufMagic)) return readGguf;
-  return looksLikeSafetensors(start) ? readTrained : undefined;
 }
 
 /** Bytes of `count` weights in a file. */

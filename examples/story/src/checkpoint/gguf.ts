@@ -3,11 +3,11 @@ import { tokenizerOf } from "../tokenizer/gguf.js";
 import {
   blocks,
   type Checkpoint,
-  layerShapes,
   type StoredLayer,
   type StoredMatrix,
   type StoredType,
   storedBytes,
+  storedShapes,
 } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
 import { type GgufHeader, readGgufHeader } from "./gguf-header.js";
@@ -56,7 +56,7 @@ export async function readGguf(file: ByteSource): Promise<Checkpoint> {
   };
   const { vocabulary, size, layers } = sizes;
   const embedding = matrix("token_embd.weight", vocabulary, size);
-  const shapes = Object.entries(layerShapes(sizes)) as [keyof StoredLayer, readonly [number, number]][];
+  const shapes = Object.entries(storedShapes(sizes)) as [keyof StoredLayer, readonly [number, number]][];
   const layerAt = (i: number) =>
     Object.fromEntries(
       shapes.map(([name, [rows, columns]]) => [name, matrix(`blk.${i}.${layerNames[name]}`, rows, columns)]),

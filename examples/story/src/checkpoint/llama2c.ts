@@ -1,10 +1,10 @@
 import { faultOf, ropeFrequencies, type Shape } from "../shape.js";
 import {
   type Checkpoint,
-  layerShapes,
   type StoredLayer,
   type StoredMatrix,
   storedBytes,
+  storedShapes,
 } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
 
@@ -50,7 +50,7 @@ export async function readLlama2c(file: ByteSource): Promise<Checkpoint> {
     throw new FileError(
       `It is neither a GGUF file nor a checkpoint of llama2.c: as the latter, its ${fault}.`,
     );
-  const shapes = layerShapes(sizes);
+  const shapes = storedShapes(sizes);
   const layerWeights = order.reduce((sum, name) => sum + shapes[name][0] * shapes[name][1], 0);
   const vocabularies = words < 0 ? 2 : 1;
   const weights = vocabularies * vocabulary * size + layers * layerWeights + size + length * headSize;

@@ -1,6 +1,6 @@
 import { faultOf, type Shape } from "../shape.js";
 import { ByteTokenizer } from "../tokenizer/bytes.js";
-import { type Checkpoint, layerShapes, type StoredLayer, type StoredMatrix } from "./checkpoint.js";
+import { type Checkpoint, type StoredLayer, type StoredMatrix, storedShapes } from "./checkpoint.js";
 import { type ByteSource, FileError } from "./file.js";
 import { jsonFrom } from "./json.js";
 import { arrayOf, readSafetensorsHeader } from "./safetensors.js";
@@ -27,7 +27,7 @@ export async function readTrained(file: ByteSource): Promise<Checkpoint> {
   const header = await readSafetensorsHeader(file);
   const shape = shapeFrom(header.metadata[SHAPE_KEY]);
   const { vocabulary, size } = shape;
-  const shapes = layerShapes(shape);
+  const shapes = storedShapes(shape);
   /** Matrices that lie below one another in one array. */
   const parts = <Name extends keyof StoredLayer>(
     name: string,
