@@ -4,7 +4,6 @@ import {
   type FloatType,
   floatTypes,
   type Resize2dGradientArguments,
-  type ResizedAxis,
   resize2dKinds,
 } from "@backplane/core";
 import { expect } from "chai";
@@ -13,24 +12,12 @@ import { types } from "../types.js";
 import { describeEitherWay, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
 import { guardedBytes, resolveProblem, uploadElements } from "./problems.js";
-
-type Shape = Omit<Resize2dGradientArguments, "outputGradient" | "inputGradient" | "kind">;
-type Pair = readonly [number, number];
+import { channels, placesAlong, planes, type Resize, resultsOf } from "./resizing.js";
 
 const here = { outputGradient: 1 as never, inputGradient: 1 as never };
 
-const planes = (from: Pair, to: Pair, rest: Partial<Shape> = {}): Shape => ({
-  ...{ inputShape: [2, 3, ...from], outputHeight: to[0], outputWidth: to[1] },
-  ...rest,
-});
-
-const channels = (from: Pair, to: Pair, inner: number, rest: Partial<Shape> = {}): Shape => ({
-  ...{ inputShape: [2, ...from, inner], outputHeight: to[0], outputWidth: to[1], layout: "NHWC" },
-  ...rest,
-});
-
 /** Around vectors, panels, blocks of channels and chunks; twice as wide, and too wide for rows. */
-const shapes: readonly Shape[] = [
+const shapes: readonly Resize[] = [
   ...[1, 2, 3, 4, 5, 7, 8, 9, 17].map((width) => planes([5, 6], [7, width])),
   ...[6, 7, 8, 9, 10, 12, 13].map((width) => planes([3, 6], [6, width], { coordinates: "asymmetric" })),
   ...[8, 9, 11].map((width) => planes([3, 6], [1, width], { coordinates: "align-corners" })),
@@ -55,16 +42,9 @@ const shapes: readonly Shape[] = [
   channels([8, 10], [4, 5], 4000),
 ];
 
-/** Written without the code under test; exact, but for the rounding of doubles. */
 function reference(p: NonNullable<ReturnType<typeof problemOf>>, gradient: Float32Array) {
-  const along = (count: number, size: number, { factor, shift, divisor }: ResizedAxis) =>
-    Array.from({ length: count }, (_, o) => {
-      const place = Math.min(Math.max((o * factor + shift) / divisor, 0), size - 1);
-      const lower = Math.floor(place + 1e-9);
-      const weight = p.kind === "nearest" ? 0 : Math.max(0, place - lower);
-      return [lower, Math.min(lower + 1, size - 1), weight < 1e-9 ? 0 : weight] as const;
-    });
-  const [rows, columns] = [along(p.outHeight, p.height, p.y), along(p.outWidth, p.width, p.x)];
+  const rows = placesAlong(p.kind, p.outHeight, p.height, p.y);
+  const columns = placesAlong(p.kind, p.outWidth, p.width, p.x);
   const elements = p.planes * p.height * p.width * p.inner;
   const [sums, sizes] = [new Float64Array(elements), new Float64Array(elements)];
   let i = 0;
@@ -99,11 +79,10 @@ describeEitherWay("resize2dGradient kernels", (options) => {
     bench = await Workbench.create(resize2dGradient.kernels, { ...options, pages: 2048, workers: 3 });
   });
 
-  function check(shape: Shape, kind: Resize2dGradientArguments["kind"], dtype: FloatType): void {
+  function check(shape: Resize, kind: Resize2dGradientArguments["kind"], dtype: FloatType): void {
     const next = randomNumbers(shape.outputWidth);
     const elements = shape.inputShape.reduce((a, b) => a * b);
-    const outer = shape.layout === "NHWC" ? shape.inputShape[3] : shape.inputShape[1];
-    const results = shape.inputShape[0] * outer * shape.outputHeight * shape.outputWidth;
+    const results = resultsOf(shape);
     const gradient = Float32Array.from({ length: results }, () => Math.floor(9 * next()) - 4);
     const output = guardedBytes(bench, elements * dtypeBytes[dtype], 4);
     const problem = problemOf(
