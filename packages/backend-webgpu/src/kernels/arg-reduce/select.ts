@@ -1,24 +1,10 @@
 import { dtypeBytes } from "@backplane/core";
 import { type ComputedType, layouts, WORKGROUP_SIZE } from "../../program/index.js";
+import type { Extents, SegmentedRows } from "../rows/index.js";
 import { type ArgReduceTile, type LaneCount, laneCounts } from "./arg-reduce.wgsl.js";
 
-/** Elements (o, j, i) at (o * length + j) * inner + i; rows run along j. */
-export interface Extents {
-  readonly outer: number;
-  readonly length: number;
-  readonly inner: number;
-}
-
-/** A pass over rows. Rows, length and inner count loads along what these lie along. */
-export interface ArgReducePlan extends Pick<ArgReduceTile, "along" | "vector" | "lanes"> {
-  readonly rows: number;
-  readonly length: number;
-  readonly inner: number;
-  readonly segments: number;
-  readonly segmentLength: number;
-  /** Workgroups for one segment of all rows. */
-  readonly rowBlocks: number;
-}
+/** A pass over rows. */
+export interface ArgReducePlan extends Pick<ArgReduceTile, "along" | "vector" | "lanes">, SegmentedRows {}
 
 /**
  * Enough workgroups to fill the largest devices; more segments than that only make more pairs. With 4096, columns of f16 take 6%

@@ -10,6 +10,7 @@ export {
   planRegisters,
   planStatistics,
   type RegisterPlan,
+  type SegmentedRows,
   type StatisticsPlan,
   sharesWords,
   vectorFor,

@@ -28,8 +28,8 @@ export interface RegisterPlan extends LoadTile {
   readonly workgroups: number;
 }
 
-/** A pass that makes something of each segment of each row. */
-export interface StatisticsPlan extends LoadTile {
+/** Rows in segments. Rows, length and inner count loads along what these lie along. */
+export interface SegmentedRows {
   readonly rows: number;
   readonly length: number;
   readonly inner: number;
@@ -38,6 +38,9 @@ export interface StatisticsPlan extends LoadTile {
   /** Workgroups for one segment of all rows. */
   readonly rowBlocks: number;
 }
+
+/** A pass that makes something of each segment of each row. */
+export interface StatisticsPlan extends LoadTile, SegmentedRows {}
 
 /** Enough workgroups to fill the largest devices; more segments than that only make more partial results. */
 const TARGET_WORKGROUPS = 4096;

@@ -1,19 +1,10 @@
 import { dtypeBytes } from "@backplane/core";
 import { type ComputedType, WORKGROUP_SIZE } from "../../program/index.js";
-import type { Extents } from "../rows/index.js";
-import { groupsFor } from "../rows/index.js";
+import { type Extents, groupsFor, type SegmentedRows } from "../rows/index.js";
 import type { ScanLanes, ScanTile, ScanVector } from "./scan.wgsl.js";
 
-/** Rows, length and inner count loads along what these lie along. */
-export interface ScanPlan extends Pick<ScanTile, "along" | "vector" | "lanes" | "rounds"> {
-  readonly rows: number;
-  readonly length: number;
-  readonly inner: number;
-  readonly segments: number;
-  readonly segmentLength: number;
-  /** Workgroups for one segment of all rows. */
-  readonly rowBlocks: number;
-}
+/** A pass over rows. */
+export interface ScanPlan extends Pick<ScanTile, "along" | "vector" | "lanes" | "rounds">, SegmentedRows {}
 
 /** Workgroups that share long rows; with `busyRows` each has one to itself, and reads it once. */
 const TARGET_WORKGROUPS = 2048;
