@@ -1,5 +1,6 @@
 import type { BackendProvider } from "@backplane/core";
-import { capabilities, LazyBackend } from "./lazy-backend.js";
+import { LazyBackend } from "./lazy-backend.js";
+import { capabilities } from "./offers.js";
 
 /** Offers the backend to a `BackendRegistry`, and to the conformance suite. */
 export const lazy: BackendProvider = {

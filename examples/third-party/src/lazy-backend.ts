@@ -1,10 +1,7 @@
 import {
-  type Activation,
   type AllocOptions,
-  activations,
   BackendError,
   type BackendState,
-  binaryKinds,
   type Capabilities,
   type ComputeBackend,
   type DeviceHandle,
@@ -12,62 +9,26 @@ import {
   dtypes,
   elementTypes,
   type FloatType,
-  floatTypes,
   type HostBytes,
-  inexactBinaryKinds,
-  inexactUnaryKinds,
   type MemoryStatistics,
   newHandle,
-  numberReduceKinds,
   type Operand,
   type Operation,
   type OperationArguments,
   OperationMethods,
   type OperationName,
   type Question,
-  reduceKinds,
-  unaryKinds,
 } from "@backplane/core";
 import { type Allocation, Call } from "./checks.js";
 import { type Bytes, Graph, type Version } from "./graph.js";
 import { argumentNames } from "./names.js";
+import { capabilities, isOffered, questionOf, type Wishes } from "./offers.js";
 import { planAttention } from "./operations/attention.js";
 import { planConv2d } from "./operations/conv2d.js";
-import { binaryFunctions, planBinary, planUnary, unaryFunctions } from "./operations/elementwise.js";
+import { planBinary, planUnary } from "./operations/elementwise.js";
 import { planGemm } from "./operations/gemm.js";
 import { planReduce } from "./operations/reduce.js";
 import type { Plan, Planner } from "./plan.js";
-
-/** The offers of this backend, which need not have every operation: element types, and the kinds of operations that have kinds. */
-const offers: Readonly<
-  Partial<
-    Record<OperationName, { readonly dtypes: readonly FloatType[]; readonly kinds?: readonly string[] }>
-  >
-> = {
-  gemm: { dtypes: ["f32"] },
-  batchedGemm: { dtypes: ["f32"] },
-  conv2d: { dtypes: ["f32"] },
-  attention: { dtypes: ["f32"] },
-  reduce: { dtypes: ["f32"], kinds: numberReduceKinds },
-  unary: { dtypes: floatTypes, kinds: Object.keys(unaryFunctions) },
-  binary: { dtypes: floatTypes, kinds: Object.keys(binaryFunctions) },
-};
-
-/** Arguments that some backends do not support in full. */
-interface Wishes {
-  readonly dtype?: DType;
-  readonly kind?: string;
-  readonly activation?: Activation;
-  readonly bias?: Operand;
-  readonly mask?: Operand;
-  readonly maskStrides?: readonly number[];
-  readonly maskDtype?: DType;
-  readonly window?: number;
-  readonly logSumExp?: Operand;
-}
-
-/** All kinds that there are. */
-const kinds: readonly string[] = [...reduceKinds, ...unaryKinds, ...binaryKinds];
 
 const planners: { readonly [Name in OperationName]?: Planner<OperationArguments[Name]> } = {
   gemm: (call, args) => planGemm(call, args, { batch: 1 }),
@@ -77,29 +38,6 @@ const planners: { readonly [Name in OperationName]?: Planner<OperationArguments[
   reduce: planReduce,
   unary: planUnary,
   binary: planBinary,
-};
-
-const maxAllocationBytes = 2 ** 30;
-
-/** Known without opening anything. */
-export const capabilities: Capabilities = {
-  device: { kind: "cpu", name: "JavaScript, on demand", software: false, details: {} },
-  dtypes: floatTypes,
-  limits: { maxAllocationBytes },
-  // Every result is computed in double precision and rounded once.
-  numerics: {
-    nan: "kept",
-    infinity: "kept",
-    subnormals: "kept",
-    signedZero: "kept",
-    rounding: "nearest-even",
-    deterministic: true,
-  },
-  accuracy: {
-    unary: Object.fromEntries(inexactUnaryKinds.map((kind) => [kind, [{ units: 0.5 }]])),
-    binary: Object.fromEntries(inexactBinaryKinds.map((kind) => [kind, 0.5])),
-  },
-  synchronousReads: true,
 };
 
 /** With more undone steps than this, a call computes the needed versions before it returns. */
@@ -183,16 +121,8 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     return () => this.#errorListeners.delete(entry);
   }
 
-  supports(given: OperationName | Operation, { dtype = "f32", kind, ...others }: Question = {}): boolean {
-    const name = (typeof given === "string" ? given : given.name) as OperationName;
-    const offer = Object.hasOwn(offers, name) ? offers[name] : undefined;
-    if (!(offer?.dtypes as readonly DType[] | undefined)?.includes(dtype)) return false;
-    const asked = Object.keys(others).filter((other) => others[other] !== undefined);
-    // There is no epilogue here, because gelu is missing; the bias of conv2d is not part of it.
-    const missing =
-      name === "conv2d" ? ["activation"] : ["activation", "bias", "mask", "maskDtype", "window", "logSumExp"];
-    if (asked.some((other) => missing.includes(other) || !argumentNames(name).includes(other))) return false;
-    return kind === undefined || (offer?.kinds?.includes(kind) ?? false);
+  supports(given: OperationName | Operation, question: Question = {}): boolean {
+    return isOffered((typeof given === "string" ? given : given.name) as OperationName, question);
   }
 
   memory(): MemoryStatistics {
@@ -224,8 +154,12 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
     call.whole("bytes", bytes);
     call.names("options", options, ["zero"]);
     call.flag("zero", options.zero ?? true);
-    if (bytes > maxAllocationBytes)
-      throw call.error("OUT_OF_MEMORY", "bytes", `is ${bytes}; allowed: at most ${maxAllocationBytes}`);
+    if (bytes > capabilities.limits.maxAllocationBytes)
+      throw call.error(
+        "OUT_OF_MEMORY",
+        "bytes",
+        `is ${bytes}; allowed: at most ${capabilities.limits.maxAllocationBytes}`,
+      );
     const step = { previous: undefined, inputs: [], keptBytes: 0, apply: () => {} };
     const handle = newHandle();
     this.#live.set(handle, { bytes, version: this.#graph.add(step, bytes) });
@@ -383,31 +317,4 @@ export class LazyBackend extends OperationMethods implements ComputeBackend {
       ? new BackendError("DISPOSED", `${operation}: the backend was disposed of`, { operation })
       : new BackendError("NOT_INITIALIZED", `${operation}: init() has not resolved yet`, { operation });
   }
-}
-
-/**
- * Returns what a call asks for beside its element type. A kind that no backend has is a mistake of the caller,
- * and is left to the operation's own checks.
- */
-function questionOf(call: Call, name: OperationName, wishes: Wishes): Question {
-  if (name === "attention") return wishesOfAttention(call, wishes);
-  const { kind, activation, bias } = wishes;
-  const isProduct = name === "gemm" || name === "batchedGemm";
-  if (activation !== undefined && (isProduct || name === "conv2d"))
-    return { activation: call.choice("activation", activation, activations) };
-  if (bias !== undefined && isProduct) return { bias: true };
-  return kinds.includes(kind ?? "") ? { kind } : {};
-}
-
-/** Attention hides no keys here, but by `causal`, and has one output. */
-function wishesOfAttention(call: Call, wishes: Wishes): Question {
-  const { mask, maskStrides, maskDtype, window, logSumExp } = wishes;
-  if (maskDtype !== undefined) call.choice("maskDtype", maskDtype, ["f32", "f16", "u8"]);
-  if (window !== undefined && call.whole("window", window) === 0) call.refuse("window", window, "1 or more");
-  if (mask === undefined && (maskStrides !== undefined || maskDtype !== undefined))
-    call.refuse("mask", mask, "an operand where maskStrides or maskDtype is given");
-  const asked = { mask, window, logSumExp };
-  return Object.fromEntries(
-    Object.entries(asked).flatMap(([name, value]) => (value === undefined ? [] : [[name, true]])),
-  );
 }
