@@ -354,16 +354,18 @@ export class WebGpuDriver implements BackendDriver<DeviceMemory> {
     const session = this.#session;
     const { opened, queue, pool, pipelines, recorder, profiling } = session;
     const recording = new CommandRecording(opened.features, { queue, pool, pipelines }, recorder);
+    const plan = (place: number, enqueue: () => void): void => {
+      session.capturing = recording.recorder;
+      try {
+        recording.plan(place, enqueue);
+      } finally {
+        session.capturing = undefined;
+      }
+    };
     return {
-      plan(place, enqueue) {
-        session.capturing = recording.recorder;
-        try {
-          recording.plan(place, enqueue);
-        } finally {
-          session.capturing = undefined;
-        }
-      },
+      plan,
       run() {
+        recording.planRefused(plan);
         const { profiler } = profiling;
         if (profiler === undefined) recording.run();
         else profiler.call("Recording.run", () => recording.run());

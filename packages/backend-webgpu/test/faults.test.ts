@@ -1,7 +1,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import { BackendError } from "@backplane/core";
+import { BackendError, type Recording } from "@backplane/core";
 import { assert } from "chai";
 import { Guard } from "#src/runtime/guard.js";
 import { type DeviceMemory, MemoryPool } from "#src/runtime/memory.js";
@@ -41,6 +41,35 @@ describe("webgpu faults", () => {
     // Nothing is left of it.
     backend.fill(good, 2, 16);
     await backend.synchronize();
+    await backend.dispose();
+  });
+
+  it("of memory for a recording fail its runs only until there is memory", async () => {
+    const backend = createWebGpuBackend();
+    await backend.init();
+    const n = 2 ** 16;
+    const [input, output] = [backend.alloc(4 * n), backend.alloc(4 * n)];
+    backend.copyHtoD(
+      input,
+      Float32Array.from({ length: n }, (_, i) => (i * 7919) % n),
+    );
+    const sorted = Float32Array.from({ length: n }, (_, i) => i);
+    const run = async (step: Recording): Promise<Float32Array> => {
+      const results = new Float32Array(n);
+      step.run();
+      await backend.copyDtoH(results, output);
+      return results;
+    };
+    const isRefusing = refuseBuffers(backend.native() as GPUDevice);
+    using step = backend.record(() => backend.sort({ shape: [n], input, values: output }));
+    assert.isAbove(isRefusing.refusals, 0, "the test needs scratch");
+    assert.equal((await rejection(backend.synchronize())).code, "OUT_OF_MEMORY");
+    assert.equal((await rejection(run(step))).code, "OUT_OF_MEMORY");
+    isRefusing.now = false;
+    assert.deepEqual(await run(step), sorted);
+    const { refusals } = isRefusing;
+    assert.deepEqual(await run(step), sorted);
+    assert.equal(isRefusing.refusals, refusals);
     await backend.dispose();
   });
 
@@ -257,6 +286,33 @@ describe("webgpu faults", () => {
     assert.equal(withoutLimits(stderr), "");
   });
 });
+
+/** Has a device refuse the memory of every buffer from here on, while `now` of the result is true. */
+function refuseBuffers(device: GPUDevice): { now: boolean; refusals: number } {
+  const state = { now: true, refusals: 0 };
+  const filters: GPUErrorFilter[] = [];
+  const { createBuffer, pushErrorScope, popErrorScope } = device;
+  let isRefused = false;
+  device.createBuffer = (descriptor) => {
+    const buffer = createBuffer.call(device, descriptor);
+    if (!state.now || (descriptor.usage & 0x80) === 0) return buffer;
+    state.refusals++;
+    isRefused = true;
+    buffer.destroy();
+    return buffer;
+  };
+  device.pushErrorScope = (filter) => {
+    filters.push(filter);
+    pushErrorScope.call(device, filter);
+  };
+  device.popErrorScope = async () => {
+    const isOfMemory = filters.pop() === "out-of-memory" && isRefused;
+    if (isOfMemory) isRefused = false;
+    const error = await popErrorScope.call(device);
+    return isOfMemory ? new GPUOutOfMemoryError("no room") : error;
+  };
+  return state;
+}
 
 /** A device on which every scope with one of these filters has caught an error. */
 class FaultyDevice {

@@ -1,5 +1,6 @@
 import { assert } from "chai";
 import { input, output, program } from "#src/program/program.js";
+import type { DeviceMemory } from "#src/runtime/memory.js";
 import type { BatchLimits } from "#src/runtime/policy.js";
 import type { DispatchObserver } from "#src/runtime/queue-options.js";
 import { fakeMemory } from "./fake-device.js";
@@ -182,6 +183,41 @@ describe("A recording of dispatches", () => {
     pool.release(other);
     recording.dispose();
     assert.equal(pool.statistics.pooledBytes, 5120 + 4096);
+  });
+
+  it("plans parts again whose scratch was refused, and gives that back", () => {
+    const rig = new Rig();
+    const { recording, pool } = rig;
+    const taken: DeviceMemory[] = [];
+    const plan = (place: number, enqueue: () => void) => recording.plan(place, enqueue);
+    const withScratch = (bytes: number) => () =>
+      recording.recorder.run("sort", (context) => {
+        const data = context.scratch(bytes);
+        taken.push(data.memory);
+        context.dispatch(small, { source: rig.a, data }, { n: bytes }, bytes);
+      });
+    plan(0, withScratch(4096));
+    rig.plan(1, [7]);
+    plan(2, withScratch(2048));
+    plan(3, withScratch(4096));
+    assert.lengthOf(new Set(taken), 1);
+    taken[0]!.isRefused = true;
+    recording.planRefused(plan);
+    assert.lengthOf(taken, 6);
+    const [fresh] = taken.slice(3);
+    assert.notStrictEqual(fresh, taken[0]);
+    assert.lengthOf(new Set(taken.slice(3)), 1);
+    recording.run();
+    assert.deepEqual(rig.dispatched(), [4096, 7, 2048, 4096]);
+    assert.equal(fresh!.batch, rig.queue.batch);
+    rig.queue.flush();
+    assert.equal(pool.reservedBytes, 4096);
+    recording.planRefused(plan);
+    assert.lengthOf(taken, 6, "once there is memory, nothing is planned again");
+    // An operand that was refused is the caller's.
+    rig.b.memory.isRefused = true;
+    recording.planRefused(plan);
+    assert.lengthOf(taken, 6);
   });
 
   it("stays as it was if a part cannot be planned", () => {

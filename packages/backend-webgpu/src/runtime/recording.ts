@@ -8,11 +8,16 @@ import type { CommandQueue } from "./queue.js";
 import { Recorder, type RecordingMeans } from "./recorder.js";
 import { copyRegion, fillRegion } from "./transfers.js";
 
-/** The dispatches of a part, and the memory that they use. */
-interface Part {
+/** The dispatches that are enqueued together, and the memory that they use. */
+interface Dispatches {
   readonly dispatches: PreparedDispatch[];
   readonly memories: Set<DeviceMemory>;
   readonly written: Set<DeviceMemory>;
+}
+
+interface Part extends Dispatches {
+  /** Asks for the dispatches. */
+  readonly enqueue: () => void;
 }
 
 /** What of the session a recording works with. */
@@ -29,9 +34,9 @@ export class CommandRecording {
   readonly #queue: CommandQueue;
   readonly #scratch: Scratch;
   readonly #parts: Part[] = [];
-  #target: Part = emptyPart();
+  #target: Part = emptyPart(() => {});
   /** All parts together; undefined after a change. */
-  #whole: Part | undefined;
+  #whole: Dispatches | undefined;
 
   /** `clearer` clears memory that is to read as zeros, once and not at each run. */
   constructor(features: DeviceFeatures, { queue, pool, pipelines }: RecordingSession, clearer: Recorder) {
@@ -70,10 +75,22 @@ export class CommandRecording {
 
   /** Part `place` becomes what the recorder is asked for during `enqueue`. */
   plan(place: number, enqueue: () => void): void {
-    this.#target = emptyPart();
+    this.#target = emptyPart(enqueue);
     enqueue();
     this.#parts[place] = this.#target;
     this.#whole = undefined;
+  }
+
+  /**
+   * Has `plan` plan the parts again whose scratch the device has refused meanwhile. So a run asks anew for the
+   * memory, which there may be by now.
+   */
+  planRefused(plan: (place: number, enqueue: () => void) => void): void {
+    const refused = this.#scratch.refused();
+    if (refused.length === 0) return;
+    for (const [place, { memories, enqueue }] of this.#parts.entries())
+      if (refused.some((memory) => memories.has(memory))) plan(place, enqueue);
+    this.#scratch.drop(refused);
   }
 
   run(): void {
@@ -90,7 +107,7 @@ export class CommandRecording {
     this.#scratch.releaseAll();
   }
 
-  #joined(): Part {
+  #joined(): Dispatches {
     this.#whole ??= {
       dispatches: this.#parts.flatMap(({ dispatches }) => dispatches),
       memories: new Set(this.#parts.flatMap(({ memories }) => [...memories])),
@@ -100,8 +117,8 @@ export class CommandRecording {
   }
 }
 
-function emptyPart(): Part {
-  return { dispatches: [], memories: new Set(), written: new Set() };
+function emptyPart(enqueue: () => void): Part {
+  return { dispatches: [], memories: new Set(), written: new Set(), enqueue };
 }
 
 /** Clears memory at once: what a recorder of a recording does is done again at each run. */
@@ -140,8 +157,10 @@ class Scratch implements Pick<MemoryPool, "acquire" | "release"> {
 
   acquire(bytes: number, zero: boolean): DeviceMemory {
     let best: DeviceMemory | undefined;
-    for (const memory of this.#idle)
-      if (memory.capacity >= bytes && (best === undefined || memory.capacity < best.capacity)) best = memory;
+    for (const memory of this.#idle) {
+      if (memory.capacity < bytes || memory.isRefused) continue;
+      if (best === undefined || memory.capacity < best.capacity) best = memory;
+    }
     const memory = best ?? this.#pool.acquire(bytes, zero);
     this.#idle.delete(memory);
     this.#all.add(memory);
@@ -154,9 +173,23 @@ class Scratch implements Pick<MemoryPool, "acquire" | "release"> {
     this.#idle.add(memory);
   }
 
+  /** Returns what the device has refused. */
+  refused(): readonly DeviceMemory[] {
+    const refused: DeviceMemory[] = [];
+    for (const memory of this.#all) if (memory.isRefused) refused.push(memory);
+    return refused;
+  }
+
+  /** Gives memory back that no part uses any more. */
+  drop(memories: Iterable<DeviceMemory>): void {
+    for (const memory of memories) {
+      this.#all.delete(memory);
+      this.#idle.delete(memory);
+      this.#pool.release(memory);
+    }
+  }
+
   releaseAll(): void {
-    for (const memory of this.#all) this.#pool.release(memory);
-    this.#all.clear();
-    this.#idle.clear();
+    this.drop([...this.#all]);
   }
 }
