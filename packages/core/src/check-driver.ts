@@ -1,8 +1,10 @@
-import type { BackendDriver } from "./driver.js";
+import { checkAccuracy } from "./accuracy.js";
+import type { BackendDriver, DriverDescription } from "./driver.js";
 import { type DType, dtypes } from "./dtype.js";
 import { describe } from "./handles.js";
 import { checkNames } from "./names.js";
 import { Checks } from "./ops/checks.js";
+import { transformedConvolutionNames } from "./ops/conv2d/transforms.js";
 import { operations } from "./ops/index.js";
 import type { Operation } from "./ops/operation.js";
 
@@ -33,6 +35,61 @@ export function checkDriver<Memory>(driver: BackendDriver<Memory>): void {
       checkKernel(checks, `kernels.${operation}`, kernel, operations[operation as never]);
   for (const [i, kernel] of (driver.ownKernels ?? []).entries())
     checkKernel(checks, `ownKernels[${i}]`, kernel, kernel.operation);
+}
+
+/** What `open` must return. A list has the values that are allowed. */
+const required = {
+  device: {
+    kind: ["cpu", "gpu", "other"],
+    name: "a text",
+    software: [true, false],
+    details: "an object",
+  },
+  limits: { maxAllocationBytes: "a whole number of bytes" },
+  numerics: {
+    nan: ["kept", "unspecified"],
+    infinity: ["kept", "unspecified"],
+    subnormals: ["kept", "flushed"],
+    signedZero: ["kept", "unspecified"],
+    rounding: ["nearest-even", "unspecified"],
+    deterministic: [true, false],
+  },
+} as const;
+
+const tests = {
+  "a text": (value: unknown) => typeof value === "string" && value !== "",
+  "an object": (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value),
+  "a whole number of bytes": (value: unknown) => Number.isSafeInteger(value) && (value as number) > 0,
+} as const;
+
+/**
+ * Throws `INVALID_ARGUMENT` if the result of a driver's `open` lacks a member, or has one that is not allowed. Without this
+ * the calls that need it would fail, much later.
+ */
+export function checkDescription(description: DriverDescription): void {
+  const refuse = (place: string, value: unknown, allowed: string): never =>
+    new Checks("init").fail(place, `is ${describe(value)} in the result of open(); allowed: ${allowed}`);
+  const test = (place: string, value: unknown, allowed: readonly unknown[] | keyof typeof tests): void => {
+    if (typeof allowed === "string" ? tests[allowed](value) : allowed.includes(value)) return;
+    refuse(place, value, typeof allowed === "string" ? allowed : allowed.join(", "));
+  };
+  const object: unknown = description;
+  if (!tests["an object"](object))
+    new Checks("init").fail(
+      "open()",
+      `returned ${describe(object)}; allowed: an object with ${Object.keys(required).join(", ")}`,
+    );
+  for (const [part, members] of Object.entries(required)) {
+    const given = description[part as keyof typeof required] as unknown as Record<string, unknown>;
+    test(part, given, "an object");
+    for (const [member, allowed] of Object.entries(members))
+      test(`${part}.${member}`, given[member], allowed);
+  }
+  const { accuracy, numerics, synchronousReads = false } = description;
+  const { transformedConvolutions = "never" } = numerics;
+  test("numerics.transformedConvolutions", transformedConvolutions, transformedConvolutionNames);
+  test("synchronousReads", synchronousReads, [true, false]);
+  if (accuracy !== undefined) checkAccuracy("init", accuracy);
 }
 
 function checkKernel(

@@ -1,4 +1,3 @@
-import type { checkAccuracy } from "./accuracy.js";
 import {
   assertReadsSynchronously,
   checkAlloc,
@@ -62,11 +61,8 @@ export interface KnownOperations {
   readonly operations: Partial<Operations>;
   /** For the error of a call of any other operation of core: what the caller can do, such as `import it from ...`. */
   readonly advice: (operation: OperationName) => string;
-  /**
-   * Checks what a driver declares of the accuracy of its kernels: it knows the functions of all operations. Default: that is
-   * not checked.
-   */
-  readonly checkAccuracy?: typeof checkAccuracy;
+  /** Checks what a driver's `open` returns. It knows the functions of all operations. Default: that is not checked. */
+  readonly checkDescription?: (description: DriverDescription) => void;
 }
 
 /**
@@ -123,7 +119,7 @@ export class CreatedBackend<Memory>
   readonly #driver: BackendDriver<Memory>;
   readonly #operations: Partial<Operations>;
   readonly #advice: KnownOperations["advice"];
-  readonly #checkAccuracy: KnownOperations["checkAccuracy"];
+  readonly #checkDescription: KnownOperations["checkDescription"];
   readonly #table = new HandleTable<Allocation<Memory>>((operation, argument) =>
     takesScalar(this.#operations[operation as OperationName], argument),
   );
@@ -144,13 +140,13 @@ export class CreatedBackend<Memory>
   #liveBytes = 0;
   #peakBytes = 0;
 
-  constructor(driver: BackendDriver<Memory>, { operations, advice, checkAccuracy }: KnownOperations) {
+  constructor(driver: BackendDriver<Memory>, { operations, advice, checkDescription }: KnownOperations) {
     super();
     this.name = driver.name;
     this.#driver = driver;
     this.#operations = operations;
     this.#advice = advice;
-    this.#checkAccuracy = checkAccuracy;
+    this.#checkDescription = checkDescription;
     checkOwnKernels(driver, operations);
     this.#learnKernels();
   }
@@ -196,6 +192,7 @@ export class CreatedBackend<Memory>
     });
     this.#isDriverOpen = true;
     this.#assertNotDisposed("init");
+    this.#checkDescription?.(description);
     this.#session = session;
     this.#learnKernels();
     this.#capabilities = this.#describe(description);
@@ -220,7 +217,6 @@ export class CreatedBackend<Memory>
 
   #describe(description: DriverDescription): Capabilities {
     const { device, limits, numerics, accuracy, synchronousReads = false } = description;
-    if (accuracy !== undefined) this.#checkAccuracy?.("init", accuracy);
     const taken = new Set(this.#ofCore.flatMap(({ operation, kernel }) => typesTaken(operation, kernel)));
     return {
       ...{ device, dtypes: dtypes.filter((dtype) => taken.has(dtype)), limits, numerics },

@@ -142,14 +142,13 @@ export interface Kernel<Problem> {
   run(problem: Problem): void;
 }
 
-/** The result of opening a device. */
+/** The result of opening a device. `init` rejects with `INVALID_ARGUMENT` if a member is missing or malformed. */
 export interface DriverDescription {
   readonly device: DeviceDescription;
   readonly limits: Limits;
   readonly numerics: Numerics;
   /**
-   * Becomes `capabilities.accuracy`. Default: none is declared. `init` rejects with `INVALID_ARGUMENT` if it
-   * is malformed.
+   * Becomes `capabilities.accuracy`. Default: none is declared.
    */
   readonly accuracy?: Accuracy;
   /** Whether `readSync` works on this thread. Default false. */

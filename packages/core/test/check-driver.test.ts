@@ -1,5 +1,6 @@
-import { type BackendDriver, createBackend } from "@backplane/core";
-import { FakeDriver, throws } from "./support/fake-driver.js";
+import { type BackendDriver, createBackend, type DriverDescription } from "@backplane/core";
+import { assert } from "chai";
+import { FakeDriver, rejects, throws } from "./support/fake-driver.js";
 
 describe("createBackend", () => {
   const refuses = (part: object, argument: string) =>
@@ -33,5 +34,53 @@ describe("createBackend", () => {
     refuses(withUnary({ supports: kinds, run }), "kernels.unary.supports[1].kind");
     const gemm = { supports: [{ dtype: ["f32"], bias: "yes" }], run };
     refuses({ kernels: { gemm } }, "kernels.gemm.supports[0].bias");
+  });
+
+  it("has init() refuse what open() returns if a member is missing or malformed, and close the device", async () => {
+    const refusesOpening = async (change: (result: DriverDescription) => unknown, argument: string) => {
+      const driver = new FakeDriver();
+      const { open } = driver;
+      let isWrong = true;
+      driver.open = async (events) => {
+        const result = await open.call(driver, events);
+        return isWrong ? (change(result) as DriverDescription) : result;
+      };
+      const backend = createBackend(driver);
+      const error = await rejects("INVALID_ARGUMENT", backend.init());
+      assert.match(error.message, /^init: .*open\(\)/);
+      assert.equal(error.argument, argument);
+      assert.equal(backend.state, "new");
+      isWrong = false;
+      await backend.init();
+      assert.deepEqual([driver.opened, driver.closed], [2, 1]);
+      await backend.dispose();
+    };
+    const without =
+      (part: string, member?: string) =>
+      (result: DriverDescription): object => {
+        const given = result[part as keyof DriverDescription] as object;
+        return { ...result, [part]: member === undefined ? undefined : { ...given, [member]: undefined } };
+      };
+    await refusesOpening(() => undefined, "open()");
+    for (const part of ["device", "limits", "numerics"]) await refusesOpening(without(part), part);
+    for (const [part, member] of [
+      ["device", "kind"],
+      ["device", "name"],
+      ["device", "software"],
+      ["device", "details"],
+      ["limits", "maxAllocationBytes"],
+      ["numerics", "nan"],
+      ["numerics", "deterministic"],
+    ] as const)
+      await refusesOpening(without(part, member), `${part}.${member}`);
+    await refusesOpening(
+      (result) => ({ ...result, numerics: { ...result.numerics, subnormals: "unspecified" } }),
+      "numerics.subnormals",
+    );
+    await refusesOpening(
+      (result) => ({ ...result, numerics: { ...result.numerics, transformedConvolutions: "8x8" } }),
+      "numerics.transformedConvolutions",
+    );
+    await refusesOpening((result) => ({ ...result, synchronousReads: "yes" }), "synchronousReads");
   });
 });

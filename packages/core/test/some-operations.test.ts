@@ -1,9 +1,8 @@
 import {
-  type BackendDriver,
   BackendError,
-  checkAccuracy,
   createBackendOf,
   type DriverBackend,
+  type DriverDescription,
   type KnownOperations,
   type Operation,
   operationNames,
@@ -49,21 +48,12 @@ describe("createBackendOf", () => {
   });
   afterEach(() => backend.dispose());
 
-  it("checks the accuracy that the driver declares if it is given the means", async () => {
-    const wrong: BackendDriver<unknown> = new FakeDriver();
-    const { open } = wrong;
-    wrong.open = async (events) => ({
-      ...(await open.call(wrong, events)),
-      accuracy: { unary: { exp: [{ units: 0 }] } },
-    });
-    await using unchecked = createBackendOf(wrong, known);
-    await unchecked.init();
-    await using checked = createBackendOf(wrong, { ...known, checkAccuracy });
-    const error = await checked.init().then(
-      () => assert.fail("it was accepted"),
-      (reason: BackendError) => reason,
-    );
-    assert.match(error.message, /^init: accuracy\.unary\.exp\[0\]\.units is 0/);
+  it("checks what the driver's open returns if it is given the means", async () => {
+    const seen: unknown[] = [];
+    const checkDescription = (description: DriverDescription): void => void seen.push(description.limits);
+    await using checked = createBackendOf(new FakeDriver(), { ...known, checkDescription });
+    await checked.init();
+    assert.deepEqual(seen, [checked.capabilities.limits]);
   });
 
   it("makes a backend that runs the operations that it was given, in every way of calling them", () => {
