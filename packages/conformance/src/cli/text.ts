@@ -80,7 +80,7 @@ function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Returns the closing summary: the operations, the promises, the laws not reached, and the counts. */
+/** Returns the closing summary: the operations tried and those that the backend lacks, the promises, the laws not reached, and the counts. */
 export function summaryText(report: ConformanceReport): string {
   const { totals, run } = report;
   const numerics = report.numerics
@@ -90,7 +90,11 @@ export function summaryText(report: ConformanceReport): string {
         ? `  ${promise.padEnd(14)} ${declared} is declared and ${observed}`
         : `  ${promise.padEnd(14)} declared ${declared}; ${promised} ${observed}`,
     );
-  const operations = report.operations.filter(({ cases, supported }) => cases > 0 || !supported);
+  const asked = report.operations.filter(
+    ({ operation, dtype }) =>
+      (run.filters.operations?.includes(operation) ?? true) && (run.filters.dtypes?.includes(dtype) ?? true),
+  );
+  const operations = report.operations.filter(({ cases }) => cases > 0);
   const counts = (["kept", "broken", "skipped", "unfinished"] as const)
     .filter((status) => status === "kept" || totals[status] > 0)
     .map((status) => `${totals[status]} ${status}`);
@@ -98,6 +102,7 @@ export function summaryText(report: ConformanceReport): string {
     run.seeds.length === 1 ? `seed ${run.seeds[0]}` : `${run.seeds.length} seeds from ${run.seeds[0]}`;
   return [
     ...(operations.length === 0 ? [] : ["", ...table(operations)]),
+    ...unsupportedText(asked),
     ...(numerics.length === 0 ? [] : ["", "numerics", ...numerics]),
     "",
     ...(run.note === null ? [] : [run.note]),
@@ -106,11 +111,26 @@ export function summaryText(report: ConformanceReport): string {
   ].join("\n");
 }
 
+/** One line for all: a backend that has just been begun lacks most operations. */
+function unsupportedText(operations: readonly OperationReport[]): string[] {
+  const names = [...new Set(operations.map(({ operation }) => operation))];
+  const whole: string[] = [];
+  const parts: string[] = [];
+  for (const name of names) {
+    const types = operations.filter(({ operation }) => operation === name);
+    const missing = types.filter(({ supported }) => !supported).map(({ dtype }) => dtype);
+    if (missing.length === types.length) whole.push(name);
+    else if (missing.length > 0) parts.push(`${name} in ${missing.join(", ")}`);
+  }
+  const count = `${whole.length} of ${names.length} operations (${whole.join(", ")})`;
+  const lacking = [...(whole.length > 0 ? [count] : []), ...parts];
+  return lacking.length === 0 ? [] : ["", `unsupported: ${lacking.join("; ")}`];
+}
+
 function table(operations: readonly OperationReport[]): string[] {
   const rows = operations.map((operation) => [
     `${operation.operation} ${operation.dtype}`,
-    operation.supported ? String(operation.kept) : "unsupported",
-    operation.supported ? String(operation.broken) : "",
+    ...[String(operation.kept), String(operation.broken)],
     ...[formatRatio(operation.worst), formatRatio(operation.worstTight)],
     ...[formatCount(operation.cases), formatTime(operation.milliseconds)],
   ]);
