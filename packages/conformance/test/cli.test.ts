@@ -47,6 +47,14 @@ describe("The command line program", () => {
     assert.match(await text("a.html"), /^<!doctype html>/);
   });
 
+  it("has one line for all operations that a backend lacks", async () => {
+    const { code, output } = await command([backendModule("lacking"), "--law", "touches", "--mode", "quick"]);
+    assert.equal(code, 0);
+    assert.match(output, /^unsupported: \d+ of \d+ operations \(gemm, .*, sort, .*\); unary in f16, .*$/m);
+    assert.lengthOf(output.match(/\bsort\b/g) ?? [], 1);
+    assert.match(output, /^unary +\d+ kept/m);
+  });
+
   it("replays a trace, and says which call and which read differ", async () => {
     const chunks: Uint8Array[] = [];
     const backend = new TraceBackend(createReferenceBackend(), (chunk) => void chunks.push(chunk));

@@ -10,6 +10,7 @@ export {
 } from "./accuracy.js";
 export type { AllocOptions, BackendState, ComputeBackend, HostBytes } from "./backend.js";
 export type { Capabilities, DeviceDescription, Limits, MemoryStatistics, Numerics } from "./capabilities.js";
+export { checkDescription } from "./check-driver.js";
 export {
   type ChosenKernels,
   chooseKernels,

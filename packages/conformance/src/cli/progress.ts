@@ -70,13 +70,16 @@ class Lines implements ProgressDisplay {
   }
 
   #end(screen: Screen, title: string): void {
+    const results = this.#open;
+    this.#open = [];
+    // The summary has one line for all operations that the backend lacks.
+    if (results.every(({ status, law }) => status === "skipped" && law.operation !== undefined)) return;
     const counts = (["kept", "broken", "skipped", "unfinished"] as const)
-      .map((status) => ({ status, count: this.#open.filter((result) => result.status === status).length }))
+      .map((status) => ({ status, count: results.filter((result) => result.status === status).length }))
       .filter(({ count }) => count > 0)
       .map(({ status, count }) => `${count} ${status}`);
-    const seconds = this.#open.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 1000;
+    const seconds = results.reduce((sum, { milliseconds }) => sum + milliseconds, 0) / 1000;
     screen.write(`${title.padEnd(14)} ${counts.join(", ")} (${seconds.toFixed(1)} s)\n`);
-    this.#open = [];
   }
 
   clear(): void {}
