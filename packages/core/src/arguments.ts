@@ -2,7 +2,7 @@ import type { AllocOptions, ComputeBackend, HostBytes } from "./backend.js";
 import type { Limits } from "./capabilities.js";
 import { type DType, dtypes, elementTypes } from "./dtype.js";
 import { BackendError } from "./errors.js";
-import { type DeviceHandle, describe, type HandleTable, type Operand } from "./handles.js";
+import { type DeviceHandle, type DeviceSlice, describe, type HandleTable, type Operand } from "./handles.js";
 import { checkNames } from "./names.js";
 import { Checks } from "./ops/checks.js";
 import type { Operation } from "./ops/operation.js";
@@ -32,7 +32,7 @@ export function locate<Entry extends Sized>(
 ): { readonly entry: Entry; readonly byteOffset: number } {
   const isSlice = typeof operand === "object" && operand !== null;
   const entry = table.find(isSlice ? operand.handle : operand) ?? table.refuse(operand, operation, argument);
-  const byteOffset = isSlice ? checkedOffset(operation, argument, operand.byteOffset, alignment) : 0;
+  const byteOffset = isSlice ? checkedOffset(operation, argument, operand, alignment) : 0;
   const start = byteOffset - before;
   if (start < 0 || start + byteLength > entry.bytes)
     throw new BackendError(
@@ -58,8 +58,18 @@ export function regionIn<Entry extends Sized>(
   return { memory: entry, byteOffset, byteLength };
 }
 
-/** Returns the byte offset of a slice if it is a multiple of the alignment. */
-function checkedOffset(operation: string, argument: string, byteOffset: number, alignment: number): number {
+/**
+ * Returns the byte offset of a slice if it is a multiple of the alignment. A slice without one may have it under another
+ * name, such as `offset`, which the error then tells.
+ */
+export function checkedOffset(
+  operation: string,
+  argument: string,
+  slice: DeviceSlice,
+  alignment: number,
+): number {
+  const { byteOffset } = slice;
+  if (byteOffset === undefined) checkNames(operation, slice, sliceNames, argument);
   const checks = new Checks(operation);
   checks.count(`${argument}.byteOffset`, byteOffset);
   if (byteOffset % alignment !== 0)
@@ -69,6 +79,8 @@ function checkedOffset(operation: string, argument: string, byteOffset: number, 
     );
   return byteOffset;
 }
+
+const sliceNames = ["handle", "byteOffset"] as const;
 
 /** Whether an argument may be a scalar. If so, a plain number there is probably a scalar without its braces. */
 export function takesScalar(operation: Operation | undefined, argument: string): boolean {

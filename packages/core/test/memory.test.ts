@@ -1,5 +1,12 @@
 import { runInNewContext } from "node:vm";
-import type { AllocOptions, ComputeBackend, DeviceHandle, HostBytes, Operand } from "@backplane/core";
+import {
+  type AllocOptions,
+  type ComputeBackend,
+  copyBetween,
+  type DeviceHandle,
+  type HostBytes,
+  type Operand,
+} from "@backplane/core";
 import { assert } from "chai";
 import { gate, noPool, openFake, rejects, throws } from "./support/fake-driver.js";
 
@@ -205,6 +212,34 @@ describe("memory of createBackend", () => {
     }
     backend.copyHtoD(memory, foreign("new SharedArrayBuffer(4)"));
     await backend.dispose();
+  });
+
+  it("names a property of a slice that stands in the place of byteOffset", async () => {
+    const { backend } = await openFake();
+    const memory = backend.alloc(16);
+    const [slice, whole] = [{ handle: memory, offset: 4 } as never, { handle: memory, byteOffset: 0 }];
+    const bytes = new Uint8Array(4);
+    const operands = { input: slice, output: whole };
+    const step = backend.record(() => backend.fill(whole, 0, 1));
+    for (const [call, operation, argument] of [
+      [() => backend.copyHtoD(slice, bytes), "copyHtoD", "destination"],
+      [() => backend.copyDtoD(whole, slice, 4), "copyDtoD", "source"],
+      [() => backend.fill(slice, 0, 1), "fill", "destination"],
+      [() => backend.unary({ kind: "exp", n: 1, ...operands }), "unary", "input"],
+      [() => backend.record(() => backend.fill(slice, 0, 1)), "fill", "destination"],
+      [() => step.run({ operands: new Map([[memory, slice]]) }), "fill", "destination"],
+    ] as const) {
+      const { message } = throws("INVALID_ARGUMENT", call, `${argument}.offset`);
+      assert.equal(message, `${operation}: ${argument}.offset is unknown; allowed: handle, byteOffset`);
+    }
+    const { backend: other } = await openFake();
+    const copied = copyBetween(backend, slice, other, other.alloc(4), 4);
+    const { message } = await rejects("INVALID_ARGUMENT", copied);
+    assert.equal(message, "copyBetween: source.offset is unknown; allowed: handle, byteOffset");
+    // A slice may have further properties.
+    backend.fill({ ...whole, offset: 4 } as never, 0, 1);
+    await backend.dispose();
+    await other.dispose();
   });
 
   it("checks the bounds of every access", async () => {

@@ -290,7 +290,8 @@ function boundTo(operand: Operand, operands: Bindings): Operand {
   const isSlice = typeof operand === "object";
   const other = operands.get(isSlice ? operand.handle : operand);
   if (other === undefined) return operand;
-  if (!isSlice) return other;
+  // One without a byteOffset is refused where the call is planned.
+  if (!isSlice || (typeof other === "object" && other.byteOffset === undefined)) return other;
   const { byteOffset } = operand;
   return typeof other === "object"
     ? { handle: other.handle, byteOffset: byteOffset + other.byteOffset }

@@ -1,4 +1,4 @@
-import { checkFill } from "../arguments.js";
+import { checkedOffset, checkFill } from "../arguments.js";
 import type { ComputeBackend } from "../backend.js";
 import { dtypeBytes } from "../dtype.js";
 import { BackendError } from "../errors.js";
@@ -127,11 +127,9 @@ export class RepeatingPlayer implements Player {
     before = 0,
   ): Region<DeviceHandle> {
     const isSlice = typeof operand === "object" && operand !== null;
-    const [memory, place] = isSlice ? [operand.handle, operand.byteOffset] : [operand, 0];
+    const memory = isSlice ? operand.handle : operand;
     this.assertLive(memory, checks.operation, argument);
-    checks.count(`${argument}.byteOffset`, place);
-    if (place % alignment !== 0)
-      checks.fail(`${argument}.byteOffset`, `is ${place}; allowed: multiples of ${alignment}`);
+    const place = isSlice ? checkedOffset(checks.operation, argument, operand, alignment) : 0;
     const byteOffset = place - before;
     this.#assertReaches(memory, byteOffset, checks.operation, argument);
     this.#assertReaches(memory, byteOffset + byteLength, checks.operation, argument);
