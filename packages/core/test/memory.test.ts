@@ -227,7 +227,7 @@ describe("memory of createBackend", () => {
       [() => backend.fill(slice, 0, 1), "fill", "destination"],
       [() => backend.unary({ kind: "exp", n: 1, ...operands }), "unary", "input"],
       [() => backend.record(() => backend.fill(slice, 0, 1)), "fill", "destination"],
-      [() => step.run({ operands: new Map([[memory, slice]]) }), "fill", "destination"],
+      [() => step.run({ operands: new Map([[memory, slice]]) }), "Recording.run", "operands"],
     ] as const) {
       const { message } = throws("INVALID_ARGUMENT", call, `${argument}.offset`);
       assert.equal(message, `${operation}: ${argument}.offset is unknown; allowed: handle, byteOffset`);

@@ -1,12 +1,15 @@
 import {
   type BackendDriver,
+  BackendRegistry,
   createBackend,
   type DeviceHandle,
   type DriverRecording,
+  FallbackBackend,
   type Recording,
+  SwitchableBackend,
 } from "@backplane/core";
 import { assert } from "chai";
-import { FakeDriver, throws } from "./support/fake-driver.js";
+import { FakeDriver, fakeProvider, throws } from "./support/fake-driver.js";
 
 /** Keeps an account of what it is asked to plan. */
 class RecordingDriver extends FakeDriver implements BackendDriver {
@@ -37,20 +40,22 @@ class RecordingDriver extends FakeDriver implements BackendDriver {
 
 type Vary = (part: (values: { readonly count: number }) => void) => void;
 
+/** A slice whose properties are getters of a class. */
+class Slice {
+  readonly #handle: DeviceHandle;
+  constructor(handle: DeviceHandle) {
+    this.#handle = handle;
+  }
+  get handle(): DeviceHandle {
+    return this.#handle;
+  }
+  get byteOffset(): number {
+    return 4;
+  }
+}
+
 describe("A recorded call", () => {
   it("keeps slices in lists whose properties are getters of a class", async () => {
-    class Slice {
-      readonly #handle: DeviceHandle;
-      constructor(handle: DeviceHandle) {
-        this.#handle = handle;
-      }
-      get handle(): DeviceHandle {
-        return this.#handle;
-      }
-      get byteOffset(): number {
-        return 4;
-      }
-    }
     const driver = new FakeDriver();
     const backend = createBackend(driver);
     await backend.init();
@@ -111,6 +116,40 @@ describe("A recording on a driver that has them", () => {
     step.run({ values: { count: 1 } });
     assert.deepEqual(driver.taken(), [0, 2, 3]);
     assert.equal(driver.log.length, 9);
+  });
+
+  it("takes slices whose properties are getters of a class in place of recorded operands", () => {
+    step.run({ operands: new Map([[a!, new Slice(other!)]]) });
+    // Part 0 copies from byte 4 on, and the last part fills what begins there.
+    assert.include(driver.calls, "copy 0 4 4");
+    assert.equal(driver.calls.at(-1), "fill 4 4 40000000");
+  });
+
+  it("refuses what is no operand in the place of a recorded one, whatever their sum would be", async () => {
+    const chain = fakeProvider("switched");
+    const switchable = new SwitchableBackend(new BackendRegistry([chain]));
+    const fallback = new FallbackBackend(createBackend(new FakeDriver()), createBackend(new FakeDriver()));
+    for (const each of [backend, switchable, fallback]) {
+      await each.init();
+      const [from, to, x] = [each.alloc(16), each.alloc(16), each.alloc(16)];
+      const copy = each.record(() => each.copyDtoD(to, { handle: from, byteOffset: 8 }, 4));
+      const run = (operand: unknown) => () =>
+        copy.run({ operands: new Map([[from, operand as DeviceHandle]]) });
+      for (const operand of [
+        undefined,
+        null,
+        "x",
+        { scalar: 2 },
+        { byteOffset: 4 },
+        { handle: undefined, byteOffset: 0 },
+      ])
+        throws("INVALID_HANDLE", run(operand));
+      for (const byteOffset of [-4, 0.5, Number.NaN, "4"])
+        throws("INVALID_ARGUMENT", run({ handle: x, byteOffset }), "operands.byteOffset");
+      copy.run();
+      copy.run({ operands: new Map([[from, { handle: x, byteOffset: 4 }]]) });
+      await each.dispose();
+    }
   });
 
   it("plans again what could not be planned", () => {

@@ -1,3 +1,5 @@
+import { checkedOffset, withHandle } from "../arguments.js";
+import { isOperand } from "../entries.js";
 import { BackendError } from "../errors.js";
 import { type DeviceHandle, describe, type Operand } from "../handles.js";
 import { checkNames } from "../names.js";
@@ -218,9 +220,13 @@ class PlannedRecording<Values extends object> implements Recording<Values> {
       wanted = { ...wanted, ...values };
     }
     if (this.#values === undefined || !sameValues(this.#values, wanted)) this.#makeAgain(wanted);
-    for (const handle of operands.keys())
+    for (const [handle, operand] of operands) {
       if (!this.#parts.some((part) => part.uses.has(handle)))
         checks.fail("operands", `has ${describe(handle)}; allowed: handles that recorded calls use`);
+      // The calls would find the sum of its offset and theirs, or the recorded operand if it is undefined.
+      if (!isOperand(operand)) this.#player.assertLive(operand, RUN, "operands");
+      else if (typeof operand === "object") checkedOffset(RUN, "operands", operand, 1);
+    }
     this.#rebind(operands);
   }
 
@@ -290,21 +296,20 @@ function boundTo(operand: Operand, operands: Bindings): Operand {
   const isSlice = typeof operand === "object";
   const other = operands.get(isSlice ? operand.handle : operand);
   if (other === undefined) return operand;
-  // One without a byteOffset is refused where the call is planned.
-  if (!isSlice || (typeof other === "object" && other.byteOffset === undefined)) return other;
+  if (!isSlice) return other;
   const { byteOffset } = operand;
   return typeof other === "object"
     ? { handle: other.handle, byteOffset: byteOffset + other.byteOffset }
     : { handle: other, byteOffset };
 }
 
-/** A copy of an operand; other values stay, and are refused when the call that gets them is planned. */
+/** A copy of an operand, whose properties may be getters of a class. */
 function placeOf(operand: Operand): Operand {
-  return typeof operand === "object" && operand !== null ? { ...operand } : operand;
+  return withHandle(operand, (handle) => handle);
 }
 
 function samePlace(a: Operand | undefined, b: Operand | undefined): boolean {
-  if (typeof a !== "object" || typeof b !== "object" || a === null || b === null) return Object.is(a, b);
+  if (typeof a !== "object" || typeof b !== "object") return Object.is(a, b);
   return a.handle === b.handle && a.byteOffset === b.byteOffset;
 }
 
