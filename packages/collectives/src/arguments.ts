@@ -70,6 +70,12 @@ export interface SplitArguments {
   readonly key?: number;
 }
 
+/** Returns an operand of our own: the caller may change a slice before its place is written. */
+export function ownOperand(operand: Operand): Operand {
+  if (typeof operand !== "object" || operand === null) return operand;
+  return { handle: operand.handle, byteOffset: operand.byteOffset };
+}
+
 /** MPI counts with 32 bits. */
 const mostNumber = 2 ** 31 - 1;
 const mostTag = 16383;

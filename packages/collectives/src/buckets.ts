@@ -6,7 +6,7 @@ import {
   type DeviceHandle,
   type Operand,
 } from "@backplane/core";
-import type { AllReduceKind } from "./arguments.js";
+import { type AllReduceKind, kinds, ownOperand } from "./arguments.js";
 import type { Communicator } from "./communicator.js";
 
 export interface BucketOptions {
@@ -52,6 +52,7 @@ export class BucketReduction implements Disposable {
   readonly #slots: Slot[];
   /** Reductions of this round, by bucket. */
   #underWay: Promise<void>[] = [];
+  #isDisposed = false;
 
   /** `counts`: the elements of each array. */
   constructor(
@@ -65,6 +66,7 @@ export class BucketReduction implements Disposable {
     const { bucketBytes = 25 * 2 ** 20, kind = "sum" } = options;
     checks.count("bucketBytes", bucketBytes, 1);
     checks.counts("counts", counts);
+    checks.oneOf("kind", kind, kinds);
     this.#communicator = communicator;
     this.#backend = backend;
     this.#kind = kind;
@@ -107,6 +109,7 @@ export class BucketReduction implements Disposable {
    * the calls before left them. `finish` writes the results there.
    */
   add(index: number, array: Operand): void {
+    this.#assertLive("add");
     const slot = this.#slots[index];
     if (slot === undefined || slot.operand !== undefined)
       throw new BackendError(
@@ -117,13 +120,14 @@ export class BucketReduction implements Disposable {
       );
     const bucket = this.#buckets[slot.bucket]!;
     this.#backend.copyDtoD({ handle: bucket.handle, byteOffset: slot.byteOffset }, array, 4 * slot.count);
-    slot.operand = array;
+    slot.operand = ownOperand(array);
     bucket.missing--;
     this.#start();
   }
 
   /** Resolves when all arrays of this round hold their results. Then the next round begins, also after a failure. */
   async finish(): Promise<void> {
+    this.#assertLive("finish");
     try {
       const missing = this.#slots.flatMap(({ operand }, i) => (operand === undefined ? [i] : []));
       if (missing.length > 0)
@@ -133,7 +137,8 @@ export class BucketReduction implements Disposable {
           { operation: "finish" },
         );
       for (const [b, reduction] of this.#underWay.entries()) {
-        await reduction;
+        // After dispose() it cannot write its bucket.
+        await reduction.finally(() => this.#assertLive("finish"));
         for (const { bucket, byteOffset, count, operand } of this.#slots)
           if (bucket === b)
             this.#backend.copyDtoD(operand!, { handle: this.#buckets[b]!.handle, byteOffset }, 4 * count);
@@ -146,13 +151,19 @@ export class BucketReduction implements Disposable {
     }
   }
 
-  /** Frees the buckets. */
+  /** Frees the buckets. `add` and `finish` then throw `DISPOSED`. Idempotent. */
   dispose(): void {
+    this.#isDisposed = true;
     for (const { handle } of this.#buckets.splice(0)) this.#backend.free(handle);
   }
 
   [Symbol.dispose](): void {
     this.dispose();
+  }
+
+  #assertLive(operation: string): void {
+    if (!this.#isDisposed) return;
+    throw new BackendError("DISPOSED", `${operation}: the reduction was disposed of`, { operation });
   }
 
   /** All ranks reduce the buckets in the same order, whatever the order in which arrays come. */

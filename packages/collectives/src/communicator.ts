@@ -7,6 +7,7 @@ import {
   type BroadcastArguments,
   elementsOf,
   kinds,
+  ownOperand,
   type Place,
   placeOf,
   type ReceiveArguments,
@@ -213,9 +214,10 @@ export class Communicator implements AsyncDisposable {
     const from = this.#peerOf(checks, "from", args.from);
     const tag = tagOf(checks, args.tag);
     checkPlace("receive", "output", backend, args.output, bytes);
+    const output = ownOperand(args.output);
     const data = new Uint8Array(bytes);
     await this.#mail.receive(data, { count, dtype }, from, tag);
-    backend.copyHtoD(args.output, data);
+    backend.copyHtoD(output, data);
   }
 
   /**
@@ -269,11 +271,15 @@ export class Communicator implements AsyncDisposable {
   ): Promise<void> {
     this.#assertOpen(operation);
     let call: Collective | undefined;
+    let destination: Operand | undefined;
     let reading: Promise<Uint8Array<ArrayBuffer>>;
     try {
       call = check(new Checks(operation));
       const { input, output } = call;
-      if (output !== undefined) checkPlace(operation, output.argument, backend, output.operand, output.bytes);
+      if (output !== undefined) {
+        checkPlace(operation, output.argument, backend, output.operand, output.bytes);
+        destination = ownOperand(output.operand);
+      }
       reading = input === undefined ? Promise.resolve(new Uint8Array()) : read(operation, backend, input);
     } catch (error) {
       reading = Promise.reject(error);
@@ -294,8 +300,7 @@ export class Communicator implements AsyncDisposable {
       }
       await agree(this.#link, call?.terms ?? { operation }, failure);
       const result = await move!();
-      const { output } = call!;
-      if (output !== undefined) backend.copyHtoD(output.operand, result);
+      if (destination !== undefined) backend.copyHtoD(destination, result);
     });
   }
 
