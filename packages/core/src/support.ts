@@ -85,7 +85,8 @@ export function callTest(operation: Operation, { supports }: Kernel<never>): (ar
   return (args) => {
     if (typeof args !== "object" || args === null || Array.isArray(args)) return false;
     const { dtype, kind } = args as Question;
-    const ofType = dtype === undefined ? byDefault : byType[dtype];
+    // Other values may have no text, and then the look-up would throw.
+    const ofType = dtype === undefined ? byDefault : typeof dtype === "string" ? byType[dtype] : undefined;
     if (ofType === true) return true;
     const fitting = ofType instanceof Map ? ofType.get(kind) : ofType;
     return (
@@ -121,14 +122,21 @@ export function typesTaken(operation: Operation, kernel: Kernel<never> | undefin
  * Returns the question whether a call can run. Undefined if an element type, kind or option has a value that no
  * backend has: the argument checks know the allowed ones.
  */
-export function questionOf({ name, decisive }: Operation, args: object): Question | undefined {
+export function questionOf(
+  { name, decisive, arguments: table }: Operation,
+  args: object,
+): Question | undefined {
   new Checks(name).object("arguments", args);
   const asked: Record<string, unknown> = {};
   for (const { argument, role, values, default: fallback } of decisive) {
-    const value = (args as Arguments)[argument] ?? fallback;
+    const given = (args as Arguments)[argument] ?? undefined;
+    const value = given ?? fallback;
     if (value === undefined) continue;
     const known: readonly unknown[] | undefined = role === "elementType" ? dtypes : values;
-    if (known !== undefined && !entriesOf(value).every((entry) => known.includes(entry))) return undefined;
+    if (known !== undefined) {
+      const isMalformed = given !== undefined && Array.isArray(given) !== "list" in table[argument]!;
+      if (isMalformed || !entriesOf(value).every((entry) => known.includes(entry))) return undefined;
+    }
     asked[argument] = values === undefined ? true : value;
   }
   return asked;

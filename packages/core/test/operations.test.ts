@@ -212,10 +212,14 @@ describe("operations of createBackend", () => {
       const method = backend[name].bind(backend) as (args: unknown) => void;
       for (const args of [undefined, null, 4, "gemm", [], [1]])
         throws("INVALID_ARGUMENT", () => method(args), "arguments");
-      throws("INVALID_ARGUMENT", () => call(backend, name, { dtype: "f64" }), "dtype");
+      // The last two have no text.
+      for (const dtype of ["f64", "constructor", 7, [], ["f32"], Object.create(null), [Symbol()]])
+        throws("INVALID_ARGUMENT", () => call(backend, name, { dtype }), "dtype");
       throws("UNSUPPORTED", () => call(backend, name));
       throws("UNSUPPORTED", () => call(backend, name, { dtype: null }));
     }
+    for (const inputTypes of ["f32", "bf16", { length: 1 }])
+      throws("INVALID_ARGUMENT", () => call(backend, "map", { inputTypes }), "inputTypes");
     await backend.dispose();
   });
 
