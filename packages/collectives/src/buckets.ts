@@ -110,7 +110,7 @@ export class BucketReduction implements Disposable {
    */
   add(index: number, array: Operand): void {
     this.#assertLive("add");
-    const slot = this.#slots[index];
+    const slot = Number.isInteger(index) ? this.#slots[index] : undefined;
     if (slot === undefined || slot.operand !== undefined)
       throw new BackendError(
         "INVALID_ARGUMENT",

@@ -33,7 +33,7 @@ export async function openCommunicator(options: CommunicatorOptions = {}): Promi
       `is ${String(mpi)}; allowed: "auto", false, or the path of a library`,
       "INVALID_ARGUMENT",
     );
-  if (!(timeoutSeconds > 0))
+  if (typeof timeoutSeconds !== "number" || !(timeoutSeconds > 0))
     refuseToOpen(
       "timeoutSeconds",
       `is ${String(timeoutSeconds)}; allowed: numbers above 0`,

@@ -71,6 +71,7 @@ describe("opening a communicator", () => {
       [{ mpi: true }, "mpi"],
       [{ timeoutSeconds: 0 }, "timeoutSeconds"],
       [{ timeoutSeconds: Number.NaN }, "timeoutSeconds"],
+      [{ timeoutSeconds: "5" }, "timeoutSeconds"],
       [{ timeout: 5 }, "timeout"],
     ] as const) {
       const error = await errorOf(() => openCommunicator(options as object));

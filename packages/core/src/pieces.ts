@@ -1,7 +1,7 @@
 import type { ComputeBackend } from "./backend.js";
 import { movesDirectly } from "./create.js";
 import { BackendError, isBackendError } from "./errors.js";
-import type { DeviceHandle, Operand } from "./handles.js";
+import { type DeviceHandle, describe, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 
 /**
@@ -32,13 +32,18 @@ export async function copyBetween(
   bytes: number,
 ): Promise<void> {
   new Checks("copyBetween").count("bytes", bytes);
-  if (from === to) {
+  if (from === to && isBackend(to)) {
     to.copyDtoD(destination, source, bytes);
     return;
   }
   checkPlace("copyBetween", "source", from, source, bytes);
   checkPlace("copyBetween", "destination", to, destination, bytes);
   await movePieces(placeOf(from, source), placeOf(to, destination), bytes);
+}
+
+/** Whether a value, which may come from JavaScript, can be a backend: what a registry's open() returns is none. */
+function isBackend(value: Partial<ComputeBackend> | null | undefined): boolean {
+  return typeof value?.fill === "function";
 }
 
 /**
@@ -52,6 +57,8 @@ export function checkPlace(
   operand: Operand,
   bytes: number,
 ): void {
+  if (!isBackend(backend))
+    new Checks(operation).fail("backend", `of ${argument} is ${describe(backend)}; allowed: a backend`);
   const { handle, byteOffset } = placeOf(backend, operand);
   const end = byteOffset + bytes;
   try {

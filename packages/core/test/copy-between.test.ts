@@ -52,6 +52,15 @@ describe("copyBetween", () => {
     await rejects("OUT_OF_BOUNDS", copy(a as never, b as never, 5), "destination");
     await rejects("OUT_OF_BOUNDS", copy({ handle: a, byteOffset: 6 } as never, b as never, 4), "source");
     await rejects("INVALID_HANDLE", copy(b as never, a as never, 4), "source");
+    // What a registry opens is an object with the backend in it.
+    for (const none of [undefined, null, { name: "one", backend: one.backend }] as never[]) {
+      for (const [from, to] of [
+        [none, one.backend] as const,
+        [one.backend, none] as const,
+        [none, none] as const,
+      ])
+        await rejects("INVALID_ARGUMENT", copyBetween(from, a, to, a, 4), "backend");
+    }
     for (const [message, copied] of [
       [
         "copyBetween: destination needs bytes 0..5 of an allocation of 4 bytes",
