@@ -33,7 +33,13 @@ export interface OpenedBackend {
 export class BackendRegistry {
   readonly #providers = new Map<string, BackendProvider>();
 
+  /** Throws `INVALID_ARGUMENT` for what is no provider. */
   constructor(providers: Iterable<BackendProvider> = []) {
+    if (typeof (providers as Partial<Iterable<BackendProvider>> | null)?.[Symbol.iterator] !== "function")
+      new Checks("BackendRegistry").fail(
+        "providers",
+        `is ${describe(providers)}; allowed: a list of providers`,
+      );
     for (const provider of providers) this.register(provider);
   }
 

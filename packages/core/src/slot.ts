@@ -296,14 +296,15 @@ export class BackendSlot {
    */
   askNow(operation: string, call: (inner: ComputeBackend) => void): void {
     const inner = this.assertOpen(operation);
-    if (this.#deferred !== undefined)
-      throw this.#error(
-        "BUSY",
-        operation,
-        "the allocations are being moved to another backend; await use() first, or await copyDtoH() instead",
-      );
+    this.assertNotMoving(operation, "await use() first, or await copyDtoH() instead");
     call(inner);
     this.#throwFault();
+  }
+
+  /** Throws `BUSY` during a move of the allocations. */
+  assertNotMoving(operation: string, advice: string): void {
+    if (this.#deferred !== undefined)
+      throw this.#error("BUSY", operation, `the allocations are being moved to another backend; ${advice}`);
   }
 
   #throwFault(): void {

@@ -13,7 +13,7 @@ import { runsPlainly } from "./create.js";
 import { type DType, dtypeBytes } from "./dtype.js";
 import { assertHeld, type BoundOperand, copyOf, type Entry, innerHandle, mapOperands } from "./entries.js";
 import type { BackendError } from "./errors.js";
-import { type DeviceHandle, HandleTable, type Operand } from "./handles.js";
+import { type DeviceHandle, describe, HandleTable, type Operand } from "./handles.js";
 import { Checks } from "./ops/checks.js";
 import type { OperationName } from "./ops/index.js";
 import { operationOf, scalarMayStand } from "./ops/lookup.js";
@@ -62,9 +62,14 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
   #peakBytes = 0;
 
   /** `chain` lists the backends that `init` tries to open, in this order. Default: all that are registered. */
-  constructor(registry: BackendRegistry, chain: string | readonly string[] = registry.names) {
+  constructor(registry: BackendRegistry, chain?: string | readonly string[]) {
     super();
-    this.#slot = new BackendSlot(registry, chain, this.#table);
+    if (typeof (registry as Partial<BackendRegistry> | null | undefined)?.open !== "function")
+      new Checks("SwitchableBackend").fail(
+        "registry",
+        `is ${describe(registry)}; allowed: a BackendRegistry`,
+      );
+    this.#slot = new BackendSlot(registry, chain === undefined ? registry.names : chain, this.#table);
   }
 
   /** The name of the backend in use; empty before `init` has resolved. */
@@ -157,11 +162,16 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     this.#slot.tell((inner) => inner.trim());
   }
 
+  /**
+   * As `ComputeBackend.native`, of the backend in use. Throws `BUSY` for a handle while a swap moves the allocations: the object
+   * would lack what calls have written meanwhile, and what is written to it might not be moved.
+   */
   native(handle?: DeviceHandle): unknown {
     const inner = this.#slot.assertOpen("native");
     if (handle === undefined) return inner.native();
     const entry = this.#table.get(handle, "native", "handle");
     assertHeld(entry, "native", "handle");
+    this.#slot.assertNotMoving("native", "await use() first");
     return entry.inner === undefined ? undefined : inner.native(entry.inner);
   }
 

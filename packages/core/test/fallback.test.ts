@@ -284,6 +284,7 @@ describe("FallbackBackend", () => {
       () => new FallbackBackend(made, other, { warnAfterMoves: 0 }),
       "warnAfterMoves",
     );
+    throws("INVALID_ARGUMENT", () => new FallbackBackend(made, other, { warn: 3 as never }), "warn");
     throws("INVALID_ARGUMENT", () => new FallbackBackend(made, other, { warning: 1 } as never));
     const backend = new FallbackBackend(made, other);
     throws("NOT_INITIALIZED", () => backend.alloc(4));

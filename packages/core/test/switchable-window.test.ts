@@ -234,6 +234,7 @@ for (const at of ["old", "new"] as const)
         throws("INVALID_ARGUMENT", () => backend.fill(live, 256, 1, "u8"), "value");
         throws("INVALID_ARGUMENT", () => backend.copyDtoD(live, live, 8), "destination");
         throws("INVALID_HANDLE", () => backend.native(stale));
+        assert.match(throws("BUSY", () => backend.native(live)).message, /^native: .*await use\(\) first$/);
         await rejects("OUT_OF_BOUNDS", backend.copyDtoH(new Uint8Array(17), live));
         await rejects("INVALID_ARGUMENT", backend.copyDtoH({} as unknown as ArrayBuffer, live));
         const negation = { kind: "neg", n: 4, input: live, output: live } as const;

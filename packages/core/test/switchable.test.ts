@@ -310,6 +310,15 @@ describe("SwitchableBackend", () => {
     await backend.dispose();
   });
 
+  it("is made only of a registry, and a registry only of a list of providers", () => {
+    const provider = fakeProvider("a");
+    for (const registry of [undefined, null, provider, [provider]] as never[])
+      for (const chain of [undefined, "a"])
+        throws("INVALID_ARGUMENT", () => new SwitchableBackend(registry, chain), "registry");
+    for (const providers of [null, 7, provider] as never[])
+      throws("INVALID_ARGUMENT", () => new BackendRegistry(providers), "providers");
+  });
+
   it("refuses handles of the backends underneath", async () => {
     const { backend, driver } = await openBench();
     const handle = backend.alloc(4);

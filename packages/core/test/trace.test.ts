@@ -13,7 +13,7 @@ import {
 } from "@backplane/core";
 import { assert } from "chai";
 import { ElementTypes } from "#src/wrappers/trace/element-types.js";
-import { FakeDriver, type Gate, gate, openFake, rejects, settle } from "./support/fake-driver.js";
+import { FakeDriver, type Gate, gate, openFake, rejects, settle, throws } from "./support/fake-driver.js";
 
 /** More than the bytes that gather before the sink gets them. */
 const large = 2 ** 17;
@@ -359,6 +359,15 @@ describe("replayTrace", () => {
 });
 
 describe("Arguments that a trace cannot hold", () => {
+  it("and parts of a recording that are no functions are refused as on the backend underneath", async () => {
+    const { backend } = await openFake();
+    const traced = new TraceBackend(backend, () => {});
+    const record = (part: unknown) => traced.record((vary: (part: never) => void) => vary(part as never), {});
+    for (const part of [undefined, null, 7, {}]) throws("INVALID_ARGUMENT", () => record(part), "part");
+    record(() => {}).run();
+    await traced.dispose();
+  });
+
   it("are left out, and said to be", async () => {
     const round: unknown[] = [];
     round.push(round);

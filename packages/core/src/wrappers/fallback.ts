@@ -11,7 +11,7 @@ import type { Capabilities, MemoryStatistics } from "../capabilities.js";
 import { type DType, dtypeBytes } from "../dtype.js";
 import { mapOperands } from "../entries.js";
 import type { BackendError } from "../errors.js";
-import { type DeviceHandle, HandleTable, type Operand } from "../handles.js";
+import { type DeviceHandle, describe, HandleTable, type Operand } from "../handles.js";
 import { checkNames } from "../names.js";
 import { Checks } from "../ops/checks.js";
 import type { OperationName } from "../ops/index.js";
@@ -77,7 +77,9 @@ export class FallbackBackend extends OperationMethods implements ComputeBackend 
     checkTwoBackends("FallbackBackend", first, second);
     checkNames("FallbackBackend", options, ["warnAfterMoves", "warn"]);
     const { warnAfterMoves = 16, warn = (message) => console.warn(message) } = options;
-    const afterMoves = new Checks("FallbackBackend").count("warnAfterMoves", warnAfterMoves, 1);
+    const checks = new Checks("FallbackBackend");
+    const afterMoves = checks.count("warnAfterMoves", warnAfterMoves, 1);
+    if (typeof warn !== "function") checks.fail("warn", `is ${describe(warn)}; allowed: a function`);
     this.#pair = new BackendPair(first, second, "FallbackBackend", (error) => this.#onLoss(error));
     this.#calls = new FallbackCalls(this.#pair, { afterMoves, warn });
   }

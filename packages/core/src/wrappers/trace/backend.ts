@@ -236,7 +236,12 @@ export class TraceBackend extends ForwardingBackend {
     };
     const traced = (vary: Vary<Values>): void =>
       collected(
-        () => body((part) => vary(varying(part, parts.push({ varies: true, calls: [] }) - 1))),
+        () =>
+          body((part) => {
+            // What is no function is refused by the backend.
+            if (typeof part !== "function") vary(part);
+            vary(varying(part, parts.push({ varies: true, calls: [] }) - 1));
+          }),
         (call) => parts.push({ varies: false, calls: [call] }),
       );
     const inner = this.inner.record(typeof body === "function" ? traced : body, values as Values);
