@@ -134,7 +134,7 @@ export function checkAlloc(
   live: () => string,
 ): boolean {
   const count = allocChecks.count("bytes", bytes);
-  checkNames("alloc", options, allocNames);
+  if (!hasOnlyZero(options)) checkNames("alloc", options, allocNames);
   const zero = allocChecks.boolean("zero", options.zero ?? true);
   if (count > limits.maxAllocationBytes)
     throw new BackendError(
@@ -143,6 +143,14 @@ export function checkAlloc(
       { operation: "alloc", argument: "bytes" },
     );
   return zero;
+}
+
+/** Whether options are surely well named: a look at each name takes longer than the rest of the check. */
+function hasOnlyZero(options: AllocOptions): boolean {
+  if (typeof options !== "object" || options === null || Array.isArray(options)) return false;
+  let names = 0;
+  for (const _ in options) names++;
+  return names === (options.zero === undefined ? 0 : 1);
 }
 
 /** Returns an element repeated to a 32-bit pattern. */

@@ -59,8 +59,11 @@ describe("memory of createBackend", () => {
     for (const bytes of [-1, 0.5, Number.NaN, Infinity, 2 ** 53, "4", null, undefined])
       throws("INVALID_ARGUMENT", () => backend.alloc(bytes as number), "bytes");
     throws("INVALID_ARGUMENT", () => backend.alloc(4, { zero: 0 as unknown as boolean }), "zero");
-    throws("INVALID_ARGUMENT", () => backend.alloc(4, null as unknown as AllocOptions), "options");
-    throws("INVALID_ARGUMENT", () => backend.alloc(4, { zeros: false } as AllocOptions), "zeros");
+    for (const options of [null, [], 1, "zero"])
+      throws("INVALID_ARGUMENT", () => backend.alloc(4, options as unknown as AllocOptions), "options");
+    for (const options of [{ zeros: false }, { zero: true, zeros: false }, { zero: undefined, zeros: false }])
+      throws("INVALID_ARGUMENT", () => backend.alloc(4, options as AllocOptions), "zeros");
+    backend.free(backend.alloc(4, { zero: undefined } as unknown as AllocOptions));
     assert.match(throws("OUT_OF_MEMORY", () => backend.alloc(1001)).message, /1001 .* 1000 /);
     backend.alloc(1000);
     await backend.dispose();

@@ -83,7 +83,8 @@ export const argReduce: Operation<
     const output = read.region(binder, "output", args.output, outputs, "i32");
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (outputs === 0) return undefined;
-    return { dtype, kind, ...read.around("shape", shape, axis), input, output };
+    const { outer, inner } = read.around("shape", shape, axis);
+    return { dtype, kind, outer, length, inner, input, output };
   },
 
   /** A comparison for each element. */

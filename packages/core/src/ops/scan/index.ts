@@ -78,7 +78,8 @@ export const scan: Operation<ScanArguments, ScanProblem<unknown>> = /* @__PURE__
     const output = read.region(binder, "output", args.output, count, dtype);
     read.disjoint({ argument: "output", region: output }, { argument: "input", region: input });
     if (count === 0) return undefined;
-    return { dtype, kind, ...read.around("shape", shape, axis), exclusive, reverse, input, output };
+    const { outer, length, inner } = read.around("shape", shape, axis);
+    return { dtype, kind, outer, length, inner, exclusive, reverse, input, output };
   },
 
   /** A combination for each element. */
