@@ -25,6 +25,7 @@ import {
 import { KernelLibrary } from "./kernels/library.js";
 import { memoryKernels, planCopy, planFill, planTouch } from "./kernels/memory/index.js";
 import type { CpuOperations } from "./kernels/set.js";
+import { wholeLines } from "./kernels/vector/index.js";
 import type { BlasLibrary } from "./native/blas.js";
 import type { ResolvedOptions } from "./options.js";
 import { InlineQueue, inlineControlBytes } from "./queue/inline.js";
@@ -32,6 +33,9 @@ import type { Queue } from "./queue/queue.js";
 import { Workspaces } from "./workspaces.js";
 
 const pageBytes = 65536;
+/** Bytes that stay with the driver for the workspaces of a plan. To allocate and free each took a thirtieth of a small call. */
+const roomBytes = 1 << 18;
+
 /** Bytes that may wait on their way from the host to their place, unless the memory is small. */
 const stagingBytes = 16 << 20;
 
@@ -68,7 +72,9 @@ interface Device {
   readonly queue: Queue;
   readonly context: PlanContext;
   readonly library: KernelLibrary;
-  /** Workspaces of the plan being made. */
+  /** Bytes of the room that the plan being made has taken. */
+  roomTaken: number;
+  /** Workspaces of the plan being made for which there was no room. */
   readonly workspaces: Allocation[];
   /** The part of a recording that is being planned. */
   captured: Captured | undefined;
@@ -131,7 +137,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const control = threadedQueue?.controlBytes ?? inlineControlBytes;
     const { library, settled } = this.#kernels(shared, features, blas);
     const scratchBytes = Math.ceil(library.largestScratch / 64) * 64;
-    const base = control + scratchBytes * Math.max(1, threads);
+    const room = control + scratchBytes * Math.max(1, threads);
+    const base = room + roomBytes;
     const initial = Math.ceil((base + 64) / pageBytes);
     const { memory, maxBytes } = newMemory(initial, this.#options.maxBytes, shared);
     const heap = new Heap(memory, base, maxBytes);
@@ -148,6 +155,12 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     const workspace = (bytes: number): number => {
       const { captured } = device;
       if (captured !== undefined) return captured.workspaces.take(bytes).address;
+      const taken = device.roomTaken;
+      const end = taken + wholeLines(bytes);
+      if (end <= roomBytes) {
+        device.roomTaken = end;
+        return room + taken;
+      }
       const place = heap.allocate(bytes);
       workspaces.push(place);
       return place.address;
@@ -162,7 +175,10 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
       workspace,
       late: library.late.bind(library),
     };
-    const device: Device = { memory, heap, queue, context, library, workspaces, captured: undefined };
+    const device: Device = {
+      ...{ memory, heap, queue, context, library, workspaces },
+      ...{ roomTaken: 0, captured: undefined },
+    };
     this.#device = device;
     const details = { ...plannedDevice.details, ...chosen };
     const limits = { maxAllocationBytes: heap.largestAllocation };
@@ -328,7 +344,8 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
   }
 
   #run(plan: CpuOperation<unknown>["plan"], problem: unknown): void {
-    const { heap, queue, context, workspaces, captured } = this.#open();
+    const device = this.#open();
+    const { heap, queue, context, workspaces, captured } = device;
     if (captured !== undefined) {
       captured.launches.push(...plan(problem, context));
       // Commands follow one another, so the next problem may use the same ones.
@@ -341,6 +358,7 @@ export class CpuDriver implements BackendDriver<CpuAllocation> {
     } finally {
       // The next user of this memory reaches it through the queue, and so after these commands, and no read
       // is pending on it.
+      device.roomTaken = 0;
       for (const place of workspaces) heap.release(place);
       // To set a length takes a tenth of a small call, even if nothing changes.
       if (workspaces.length > 0) workspaces.length = 0;

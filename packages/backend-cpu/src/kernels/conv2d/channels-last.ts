@@ -91,35 +91,19 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
     { dtype, n: channels, bias: problem.bias, activation: problem.activation },
     context,
   );
-  const launch = pixelsKernels[dtype].launch(
-    {
-      height,
-      width,
-      outHeight,
-      outWidth,
-      kernelHeight,
-      kernelWidth,
-      strideY,
-      strideX,
-      top,
-      left,
-      dilationY,
-      dilationX,
-      input: address(problem.input),
-      filter: address(problem.filter),
-      bias: epilogue.parameters.bias,
-      activation: epilogue.parameters.activation,
-      output: address(problem.output),
-      channels,
-      knownStride,
-      togetherColumn: isWorthwhile ? togetherColumn : outWidth,
-      togetherEnd,
-      rows,
-      rowsPerChunk,
-      rooms: context.workspace(roomBytes * workers),
-      roomBytes,
-      sums,
-    },
+  // In the order of `PixelsTypes`.
+  const parameters = [height, width, outHeight, outWidth, kernelHeight, kernelWidth, strideY, strideX];
+  parameters.push(top, left, dilationY, dilationX, address(problem.input), address(problem.filter));
+  parameters.push(
+    epilogue.parameters.bias,
+    epilogue.parameters.activation,
+    address(problem.output),
+    channels,
+  );
+  parameters.push(knownStride, isWorthwhile ? togetherColumn : outWidth, togetherEnd, rows, rowsPerChunk);
+  parameters.push(context.workspace(roomBytes * workers), roomBytes, sums);
+  const launch = pixelsKernels[dtype].launchList(
+    parameters,
     Math.ceil(rows / rowsPerChunk),
     rows * outWidth * channels * taps * productNanoseconds,
   );
@@ -128,8 +112,8 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
 
 /** Returns the plan by windows, or undefined if the shape does not suit it. */
 export function planWindows(problem: Problem, context: PlanContext): readonly Launch[] | undefined {
-  const { dtype, batch, inChannels, outChannels, groups, height, width, outHeight, outWidth } = problem;
-  const { kernelHeight, kernelWidth, strideY, strideX, top, left, dilationY, dilationX } = problem;
+  const { dtype, batch, inChannels, outChannels, groups, outHeight, outWidth } = problem;
+  const { kernelHeight, kernelWidth, strideY, strideX, dilationY, dilationX } = problem;
   const { features, workers } = context;
   const taps = kernelHeight * kernelWidth;
   const groupInChannels = inChannels / groups;
@@ -144,10 +128,8 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
     workers === 1 ? pixels : Math.max(Math.ceil(pixels / (4 * workers)), leastElements / groupOutChannels);
   const isNarrow = groups === 1 && stretches === 1 && dilationX === 1 && outChannels <= mostNarrowChannels;
   const narrow = isNarrow ? narrowKernels[dtype] : undefined;
-  if (narrow !== undefined) {
-    const padded = planPadded(problem, context);
-    if (padded !== undefined) return padded;
-  }
+  const padded = narrow === undefined ? undefined : planPadding(problem, context);
+  const { input, height, width, top, left } = padded ?? imageOf(problem);
   const cached = narrow === undefined ? windowBytes / (4 * taps * stretchChannels) : Number.POSITIVE_INFINITY;
   const held = elementFormats[dtype].converted ? sumBytes / (4 * groupOutChannels) : Number.POSITIVE_INFINITY;
   const pixelsPerChunk = Math.max(1, Math.ceil(Math.min(share, cached, held) / tile.rows)) * tile.rows;
@@ -163,22 +145,17 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
     context,
   );
   const launches = epilogue.launches.slice();
+  if (padded !== undefined) launches.push(padded.launch);
   const elements = outChannels * groupInChannels * taps;
   if (chunks > 1) {
     const panelBlocks = Math.ceil(groupOutChannels / (packedPanels * tileColumns));
     launches.push(
-      packKernels[dtype].launch(
-        {
-          filter,
-          packed,
-          groupOutChannels,
-          groupInChannels,
-          taps,
-          stretchChannels,
-          groupPackedBytes,
-          stretches,
-          panelBlocks,
-        },
+      packKernels[dtype].launchList(
+        // In the order of `PackWindowsTypes`.
+        [
+          ...[filter, packed, groupOutChannels, groupInChannels, taps, stretchChannels, groupPackedBytes],
+          ...[stretches, panelBlocks],
+        ],
         groups * stretches * panelBlocks,
         elements * packNanoseconds,
       ),
@@ -189,53 +166,40 @@ export function planWindows(problem: Problem, context: PlanContext): readonly La
   const sums = zeroBytes + wholeLines(4 * gathered * taps * stretchChannels + 16);
   const roomBytes =
     sums + (elementFormats[dtype].converted ? wholeLines(4 * pixelsPerChunk * groupOutChannels + 16) : 0);
+  // In the order of `WindowsTypes`.
+  const parameters = [filter, packed, groupOutChannels, groupInChannels, taps, stretchChannels];
+  parameters.push(groupPackedBytes, height, width, outHeight, outWidth, kernelHeight, kernelWidth);
+  parameters.push(strideY, strideX, top, left, dilationY, dilationX, input);
+  parameters.push(epilogue.parameters.bias, epilogue.parameters.activation, address(problem.output));
+  parameters.push(inChannels, outChannels, pixels, pixelsPerChunk, pixelChunks, chunks > 1 ? 0 : 1);
+  parameters.push(context.workspace(roomBytes * workers), roomBytes, zeroBytes, sums);
   launches.push(
-    (narrow ?? windowsKernels[dtype]).launch(
-      {
-        // One plain literal: for small calls an object spread would show.
-        filter,
-        packed,
-        groupOutChannels,
-        groupInChannels,
-        taps,
-        stretchChannels,
-        groupPackedBytes,
-        height,
-        width,
-        outHeight,
-        outWidth,
-        kernelHeight,
-        kernelWidth,
-        strideY,
-        strideX,
-        top,
-        left,
-        dilationY,
-        dilationX,
-        input: address(problem.input),
-        bias: epilogue.parameters.bias,
-        activation: epilogue.parameters.activation,
-        output: address(problem.output),
-        inChannels,
-        outChannels,
-        pixels,
-        pixelsPerChunk,
-        pixelChunks,
-        packsFilter: chunks > 1 ? 0 : 1,
-        rooms: context.workspace(roomBytes * workers),
-        roomBytes,
-        zeroBytes,
-        sums,
-      },
-      chunks,
-      pixels * elements * productNanoseconds,
-    ),
+    (narrow ?? windowsKernels[dtype]).launchList(parameters, chunks, pixels * elements * productNanoseconds),
   );
   return launches;
 }
 
-/** Copies small images with their padding first: to copy each window that reaches beyond them takes longer. */
-function planPadded(problem: Problem, context: PlanContext): readonly Launch[] | undefined {
+/** An image in memory. */
+interface Image {
+  readonly input: number;
+  readonly height: number;
+  readonly width: number;
+  readonly top: number;
+  readonly left: number;
+}
+
+function imageOf({ input, height, width, top, left }: Problem): Image {
+  return { input: address(input), height, width, top, left };
+}
+
+/**
+ * Copies small images with their padding, for convolutions to read in place of them: to copy each window that reaches beyond an
+ * image takes longer.
+ */
+function planPadding(
+  problem: Problem,
+  context: PlanContext,
+): (Image & { readonly launch: Launch }) | undefined {
   const { batch, inChannels, height, width, top, left, bottom, right } = problem;
   if (top + left + bottom + right === 0) return undefined;
   const paddedHeight = height + top + bottom;
@@ -244,30 +208,10 @@ function planPadded(problem: Problem, context: PlanContext): readonly Launch[] |
   const lineBytes = pixelBytes * paddedWidth;
   const bytes = batch * paddedHeight * lineBytes;
   if (bytes > mostPaddedBytes) return undefined;
-  const byteLength = wholeLines(bytes + 16);
-  const memory = { byteOffset: context.workspace(byteLength), byteLength };
-  const copied = paddingKernel.launch(
-    {
-      input: address(problem.input),
-      output: memory.byteOffset,
-      images: batch,
-      rows: height,
-      rowBytes: pixelBytes * width,
-      above: lineBytes * top,
-      below: lineBytes * bottom,
-      before: pixelBytes * left,
-      after: pixelBytes * right,
-    },
-    1,
-    bytes * paddedByteNanoseconds,
-  );
-  const convolution = planWindows(
-    {
-      ...problem,
-      ...{ height: paddedHeight, width: paddedWidth, top: 0, left: 0, bottom: 0, right: 0 },
-      input: { memory, byteOffset: 0, byteLength },
-    },
-    context,
-  );
-  return convolution && [copied, ...convolution];
+  const output = context.workspace(bytes + 16);
+  // In the order of `PaddingTypes`.
+  const parameters = [address(problem.input), output, batch, height, pixelBytes * width];
+  parameters.push(lineBytes * top, lineBytes * bottom, pixelBytes * left, pixelBytes * right);
+  const launch = paddingKernel.launchList(parameters, 1, bytes * paddedByteNanoseconds);
+  return { input: output, height: paddedHeight, width: paddedWidth, top: 0, left: 0, launch };
 }

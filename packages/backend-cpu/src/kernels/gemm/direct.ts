@@ -60,25 +60,9 @@ export function planDirect(
   const bytes = dtypeBytes[dtype];
   const a = linesOfA(problem);
   const b = linesOfB(problem);
-  const parameters = {
-    m,
-    n,
-    k,
-    a: a.address,
-    aStride: a.stride,
-    aBatch: a.batch,
-    b: b.address,
-    bStride: b.stride,
-    bBatch: b.batch,
-    bAlongK: b.alongK,
-    c: address(problem.c),
-    stride: problem.ldc * bytes,
-    cBatch: problem.strideC * bytes,
-    chunkRows,
-    rowChunks,
-    // One plain literal: for small calls an object spread would show.
-    bias: epilogue.bias,
-    activation: epilogue.activation,
-  };
-  return directKernel.launch(parameters, chunks, work + chunks * n * k * packNanoseconds);
+  // In the order of `directTypes`.
+  const parameters = [m, n, k, a.address, a.stride, a.batch, b.address, b.stride, b.batch, b.alongK];
+  parameters.push(address(problem.c), problem.ldc * bytes, problem.strideC * bytes, chunkRows, rowChunks);
+  parameters.push(epilogue.bias, epilogue.activation);
+  return directKernel.launchList(parameters, chunks, work + chunks * n * k * packNanoseconds);
 }

@@ -35,34 +35,12 @@ export function planSmall(
   // For tiny matrices, a chunk for each would cost more than it gains.
   const worthwhile = Math.ceil(blocking.chunkProducts / products);
   const matricesPerChunk = Math.min(worthwhile, Math.ceil(batch / workers));
-  const parameters = {
-    m,
-    n,
-    k,
-    a: a.address,
-    aStride: a.stride,
-    aBatch: a.batch,
-    aAlongK: a.alongK,
-    b: b.address,
-    bStride: b.stride,
-    bBatch: b.batch,
-    bAlongK: b.alongK,
-    c: address(problem.c),
-    stride: problem.ldc * bytes,
-    cBatch: problem.strideC * bytes,
-    alpha: float32ToBits(problem.alpha),
-    beta: float32ToBits(problem.beta),
-    batch,
-    matricesPerChunk,
-    bPanels,
-    sums,
-    sumsStride: 4 * columns,
-    // One plain literal: for small calls an object spread would show.
-    bias: epilogue.bias,
-    biasStep: epilogue.biasStep,
-    activation: epilogue.activation,
-  };
-  return kernels.small.launch(
+  // In the order of `smallTypes`.
+  const parameters = [m, n, k, a.address, a.stride, a.batch, a.alongK, b.address, b.stride, b.batch];
+  parameters.push(b.alongK, address(problem.c), problem.ldc * bytes, problem.strideC * bytes);
+  parameters.push(float32ToBits(problem.alpha), float32ToBits(problem.beta), batch, matricesPerChunk);
+  parameters.push(bPanels, sums, 4 * columns, epilogue.bias, epilogue.biasStep, epilogue.activation);
+  return kernels.small.launchList(
     parameters,
     Math.ceil(batch / matricesPerChunk),
     batch * products * productNanoseconds,
