@@ -73,7 +73,7 @@ export const softmax: Operation<SoftmaxArguments, SoftmaxProblem<unknown>> = /* 
     read.disjointOrSame({ argument: "output", region: output }, { argument: "input", region: input });
     if (count === 0) return undefined;
     const { outer, length, inner } = read.around("shape", shape, axis);
-    // Written out: in a program of many shapes an object that others are spread into took a seventh of a small call.
+    // Written out: in a program of many shapes an object that others are spread into took a sixth of a small call.
     return { dtype, kind, outer, length, inner, input, output };
   },
 
