@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
 import type { Case } from "./cases/case.js";
 import { commandLine, wholeNumber } from "./command-line.js";
 import { type Contender, Expectations, openContender } from "./contender.js";
@@ -43,6 +44,14 @@ const usage = `node bench/dist/gpu-peers.js [options]
 /** How many times as fast as the best of the others ours should be. */
 const goal = 1.3;
 
+/** Whether a case is asked for. */
+function isChosen(name: string, only: readonly string[], skip: readonly string[]): boolean {
+  return (
+    (only.length === 0 || only.some((text) => name.includes(text))) &&
+    !skip.some((text) => name.includes(text))
+  );
+}
+
 const options = commandLine(usage, () => {
   const { values } = parseArgs({
     options: {
@@ -58,7 +67,11 @@ const options = commandLine(usage, () => {
   const unknown = values.peer.find((peer) => !names.includes(peer as GpuPeerName));
   if (unknown !== undefined) throw new Error(`--peer is ${unknown}; allowed: ${names.join(", ")}`);
   const rounds = wholeNumber("rounds", values.rounds, 1);
-  return { ...values, rounds, milliseconds: wholeNumber("milliseconds", values.milliseconds, 1) };
+  const cases = peerRows
+    .map(({ test }) => test)
+    .filter(({ name }) => isChosen(name, values.only, values.skip));
+  if (cases.length === 0) throw new Error("--only and --skip leave no case");
+  return { ...values, cases, rounds, milliseconds: wholeNumber("milliseconds", values.milliseconds, 1) };
 });
 
 interface Row {
@@ -142,11 +155,8 @@ async function main(): Promise<void> {
   console.log(`\n${device}, Node.js ${process.versions.node}; how many times as fast ours was\n`);
   console.log(`| case | us | ${names.join(" | ")} | goal ${goal} |`);
   console.log(`| --- | ---: | ${names.map(() => "---:").join(" | ")} | --- |`);
-  const { only, skip } = options;
   const rows: Row[] = [];
-  for (const { test } of peerRows) {
-    if (only.length > 0 && !only.some((text) => test.name.includes(text))) continue;
-    if (skip.some((text) => test.name.includes(text))) continue;
+  for (const test of options.cases) {
     try {
       const row = await measure(backend, peers, test);
       rows.push(row);
@@ -164,6 +174,7 @@ async function main(): Promise<void> {
   await backend.dispose();
 }
 
+if (options.json !== undefined) await checkWritable(options.json);
 await main();
 // Libraries leave devices behind that they have no call to end.
 process.exit();

@@ -1,9 +1,4 @@
-/**
- * The time that the host takes for a small call, plain and recorded, without waiting for the device:
- *
- *   node bench/dist/host.js              # a driver that does nothing, and the CPU backend
- *   node bench/dist/host.js webgpu       # these and WebGPU
- */
+import { parseArgs } from "node:util";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import {
@@ -13,7 +8,25 @@ import {
   type DriverDescription,
   type DriverRecording,
 } from "@backplane/core";
+import { commandLine } from "./command-line.js";
 import { quantile } from "./statistics.js";
+
+const usage = `node bench/dist/host.js [options]
+
+Times what the host takes for a small call, plain and recorded, without waiting for the device: with a driver that does
+nothing, and with the CPU backend.
+
+  --webgpu  with WebGPU, too
+  --help    this text
+`;
+
+const { webgpu } = commandLine(usage, () => {
+  const options = {
+    webgpu: { type: "boolean", default: false },
+    help: { type: "boolean", default: false },
+  } as const;
+  return parseArgs({ options }).values;
+});
 
 /** What remains is what core costs. */
 class NullDriver implements BackendDriver<object> {
@@ -90,4 +103,4 @@ async function measure(backend: ComputeBackend): Promise<void> {
 await measure(createBackend(new NullDriver(false)));
 await measure(createBackend(new NullDriver(true)));
 await measure(createCpuBackend());
-if (process.argv[2] === "webgpu") await measure(createWebGpuBackend());
+if (webgpu) await measure(createWebGpuBackend());

@@ -3,6 +3,8 @@ import { writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { arch, cpus, platform } from "node:os";
 import type { DeviceDescription } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { Anchor } from "./anchor.js";
 import type { Case } from "./cases/case.js";
 import { sweeps, tables } from "./cases/tables.js";
@@ -20,6 +22,7 @@ const knownPeaks: Readonly<Record<string, Peak>> = { "nvidia-h200": { f32: 67e12
 /** After the first of these, the case under way is finished and the measurements so far are written. */
 const stopSignals = ["SIGINT", "SIGTERM"] as const;
 
+tellSystemErrors();
 process.exitCode = await main();
 
 async function main(): Promise<number> {
@@ -40,6 +43,7 @@ async function main(): Promise<number> {
     if (cases.length === 0) console.error(`no case's name contains ${options.only.join(" or ")}`);
     return cases.length === 0 ? 2 : 0;
   }
+  if (options.json !== undefined) await checkWritable(options.json);
   return run(options, cases);
 }
 

@@ -1,3 +1,4 @@
+import { FileError } from "@backplane/example-digits/file-error.js";
 import { latest } from "./drawings.js";
 import { percent, rate, timeText, twoDigits } from "./lines.js";
 import type { Ratio, Report, Row } from "./result.js";
@@ -117,6 +118,6 @@ export function withTables(document: string, tables: string): string {
 /** Returns the document with other text between two of its lines. Throws if it does not have these lines. */
 export function withSection(document: string, start: string, end: string, content: string): string {
   const [from, to] = [document.indexOf(start), document.indexOf(end)];
-  if (from < 0 || to < from) throw new Error(`the document has no lines ${start} and ${end}`);
+  if (from < 0 || to < from) throw new FileError(`the document has no lines ${start} and ${end}`);
   return `${document.slice(0, from)}${start}\n\n${content}\n\n${document.slice(to)}`;
 }

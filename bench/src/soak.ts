@@ -6,6 +6,8 @@ import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { type MemorySample, mebibytes, type SoakReport, soak, type Tally } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 
 const help = `Works a backend with random calls for a while: all operations and element types, random
 sizes, frees, transfers and reads that overlap the work. Every result is compared with the
@@ -28,6 +30,7 @@ const poolBytes = 2 ** 24;
 /** Bytes that backends keep besides live memory: pool, staging and parameters; the heap of WebAssembly. */
 const keptBytes = { webgpu: poolBytes + 2 ** 25, cpu: 2 ** 26 };
 
+tellSystemErrors();
 process.exitCode = await main();
 
 async function main(): Promise<number> {
@@ -42,6 +45,7 @@ async function main(): Promise<number> {
     console.log(help);
     return 0;
   }
+  if (options.json !== undefined) await checkWritable(options.json);
   const stop = new AbortController();
   const onInterrupt = () => stop.abort();
   process.once("SIGINT", onInterrupt);

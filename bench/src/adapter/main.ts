@@ -1,6 +1,7 @@
 import { fork } from "node:child_process";
 import { writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { help, parseOptions } from "./options.js";
 import { type PartReport, type PartSettings, parts, runPart } from "./parts.js";
 
@@ -9,6 +10,7 @@ interface Request extends PartSettings {
   readonly part: string;
 }
 
+tellSystemErrors();
 if (process.send === undefined) process.exitCode = await main();
 else
   process.once("message", async ({ part, ...settings }: Request) => {

@@ -3,6 +3,8 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { arch, cpus, platform } from "node:os";
 import { dirname } from "node:path";
 import { fileURLToPath } from "node:url";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
+import { readResults } from "../command-line.js";
 import { withSection } from "../markdown.js";
 import { bestInstruction } from "./ceiling.js";
 import { cpuDocument, cpuEnd, cpuStart, cpuTables } from "./document.js";
@@ -16,6 +18,7 @@ import type { CpuMissing, CpuReport, CpuRow, PeerAbout, Startup } from "./result
 /** Processes that are started to time a start. */
 const starts = 7;
 
+tellSystemErrors();
 process.exitCode = await main();
 
 async function main(): Promise<number> {
@@ -32,9 +35,7 @@ async function main(): Promise<number> {
   }
   const { from, json, svg, into } = options;
   const reports =
-    from.length === 0
-      ? [await measure(options)]
-      : from.map((path) => JSON.parse(readFileSync(path, "utf8")) as CpuReport);
+    from.length === 0 ? [await measure(options)] : from.map((path) => readResults<CpuReport>(path, "peers"));
   for (const report of reports) console.log(`\n${cpuDocument(report)}`);
   if (from.length === 0) write(json, `${JSON.stringify(reports[0], null, 1)}\n`);
   if (reports[0]!.rows.length > 0) write(svg, cpuDrawing(reports[0]!));

@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { FloatType } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
 import { type Shape, shapes } from "@backplane/example-story";
 import { commandLine, wholeNumber } from "../command-line.js";
 import { installPeers } from "../cpu/installed.js";
@@ -132,6 +133,7 @@ async function main(): Promise<void> {
   await backend.dispose();
 }
 
+if (options.json !== undefined) await checkWritable(options.json);
 await main();
 // onnxruntime-web leaves a device behind.
 process.exit();

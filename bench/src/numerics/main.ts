@@ -9,6 +9,8 @@ import {
   floatTypes,
   floatUnaryKinds,
 } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { type Accuracy, binaryAccuracy, unaryAccuracy } from "./accuracy.js";
 import { type Fact, facts } from "./facts.js";
 import { type Range, rangeText } from "./ranges.js";
@@ -44,6 +46,7 @@ const known = {
   help: { type: "boolean", default: false },
 } as const;
 
+tellSystemErrors();
 process.exitCode = await main();
 
 async function main(): Promise<number> {
@@ -62,10 +65,13 @@ async function main(): Promise<number> {
     return refuse(`--dtype is ${options.dtype}; allowed: ${floatTypes.join(", ")}`);
   if (options.backend !== "webgpu" && options.backend !== "cpu")
     return refuse(`--backend is ${options.backend}; allowed: cpu, webgpu`);
+  if (![...floatUnaryKinds, ...arithmeticKinds].some((kind) => kind.includes(options.only)))
+    return refuse(`--only is ${options.only}; allowed: a part of the name of a function`);
   const tier = options.tier as WebGpuTier | undefined;
   if (tier !== undefined && (options.backend === "cpu" || !tiers.includes(tier)))
     return refuse(`--tier is ${tier}; allowed: with --backend webgpu, ${tiers.join(", ")}`);
 
+  if (options.json !== undefined) await checkWritable(options.json);
   // Arithmetic is the same with threads, whose modules one bundled file does not have.
   const registry = new BackendRegistry([webgpu(tier === undefined ? {} : { tier }), cpu({ threads: 0 })]);
   await using backend = registry.create(options.backend);

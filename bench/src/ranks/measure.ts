@@ -1,7 +1,17 @@
-// Latency and bandwidth of allReduce: mpirun -n 2 node bench/dist/ranks/measure.js
+import { parseArgs } from "node:util";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { openCommunicator } from "@backplane/collectives";
-import { quantile } from "#src/statistics.js";
+import { commandLine } from "../command-line.js";
+import { quantile } from "../statistics.js";
+
+const usage = `mpirun -n RANKS node bench/dist/ranks/measure.js
+
+Measures latency and bandwidth of allReduce on so many ranks of the CPU backend.
+
+  --help  this text
+`;
+
+commandLine(usage, () => parseArgs({ options: { help: { type: "boolean", default: false } } }).values);
 
 const rounds = 15;
 /** Elements of f32. */

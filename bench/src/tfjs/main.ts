@@ -2,6 +2,7 @@ import { writeFileSync } from "node:fs";
 import { parseArgs } from "node:util";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
+import { checkWritable } from "@backplane/example-digits/disk.js";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { commandLine, wholeNumber } from "../command-line.js";
@@ -41,7 +42,9 @@ const options = commandLine(usage, () => {
     },
   });
   const threads = wholeNumber("threads", values.threads, 0);
-  return { ...values, threads, rounds: wholeNumber("rounds", values.rounds, 1) };
+  const cases = tfjsCases.filter(({ name }) => name.includes(values.only));
+  if (cases.length === 0) throw new Error(`no case's name contains ${values.only}`);
+  return { ...values, cases, threads, rounds: wholeNumber("rounds", values.rounds, 1) };
 });
 
 /** What a sample takes at least, roughly. */
@@ -161,7 +164,7 @@ async function main(threads: number, rounds: number): Promise<void> {
   console.log(`| case | ours, us | tfjs-backend-${names.other}, us | times as fast | goal |`);
   console.log("| --- | ---: | ---: | ---: | ---: |");
   const rows: (Row & { readonly case: string })[] = [];
-  for (const test of tfjsCases.filter(({ name }) => name.includes(options.only)))
+  for (const test of options.cases)
     try {
       const row = await measure(test, rounds);
       rows.push({ case: test.name, ...row });
@@ -181,4 +184,5 @@ async function main(threads: number, rounds: number): Promise<void> {
   await registration.dispose();
 }
 
+if (options.json !== undefined) await checkWritable(options.json);
 await main(options.threads, options.rounds);

@@ -2,6 +2,8 @@ import { writeFileSync } from "node:fs";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry, type ComputeBackend, newHandle } from "@backplane/core";
+import { checkWritable } from "@backplane/example-digits/disk.js";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { installPeers } from "../cpu/installed.js";
@@ -187,6 +189,7 @@ async function openPeers({
 
 async function main(options: TrainingOptions): Promise<void> {
   const { rounds, names } = options;
+  if (options.json !== undefined) await checkWritable(options.json);
   const { backends, contenders } = await openOurs(options);
   const others = options.peers ? await openPeers(options) : undefined;
   const anchors = [];
@@ -214,6 +217,7 @@ async function main(options: TrainingOptions): Promise<void> {
   if (json !== undefined) writeFileSync(json, `${JSON.stringify({ batch, rows, host }, null, 1)}\n`);
 }
 
+tellSystemErrors();
 let options: TrainingOptions | undefined;
 try {
   options = parseTrainingOptions(process.argv.slice(2));

@@ -3,6 +3,7 @@ import { fileURLToPath } from "node:url";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { BackendRegistry } from "@backplane/core";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
 import { FileError, readModel } from "./files.js";
 import { readPictures } from "./images.js";
@@ -73,6 +74,7 @@ function describe({ route, digits, difference }: Result, pictures: readonly { na
   return `${where.padEnd(13)} ${found}${compared}`;
 }
 
+tellSystemErrors();
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

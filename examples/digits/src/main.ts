@@ -9,6 +9,7 @@ import { type Options, parseOptions, UsageError, usage } from "./options.js";
 import type { Output } from "./progress.js";
 import { listBackends, plainReason, summarise } from "./report.js";
 import { run } from "./run.js";
+import { tellSystemErrors } from "./system-errors.js";
 
 const exitCodes = { done: 0, failed: 1, usage: 2, interrupted: 130 };
 
@@ -96,6 +97,7 @@ function restartNote(): string | undefined {
   return `There is no GPU here: ${noGpu}. WebGPU runs on a software adapter instead.`;
 }
 
+tellSystemErrors();
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

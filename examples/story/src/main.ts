@@ -1,5 +1,6 @@
 import { fileURLToPath } from "node:url";
 import { BackendError } from "@backplane/core";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { chooseBackend } from "./backends.js";
 import { FileError } from "./checkpoint/file.js";
 import { UsageError } from "./command-line.js";
@@ -50,6 +51,7 @@ function isBeyondDevice(error: unknown): error is BackendError {
   return error instanceof BackendError && ["UNSUPPORTED", "OUT_OF_MEMORY"].includes(error.code);
 }
 
+tellSystemErrors();
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

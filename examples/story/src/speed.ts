@@ -14,6 +14,7 @@ import {
   SwitchableBackend,
   withScope,
 } from "@backplane/core";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { UsageError } from "./command-line.js";
 import { BlockMatrix, DenseMatrix, type Matrix } from "./matrix.js";
 import { Transformer } from "./model.js";
@@ -270,6 +271,7 @@ async function productRate(backend: ComputeBackend, dtype: FloatType, most: numb
   });
 }
 
+tellSystemErrors();
 try {
   await main(process.argv.slice(2));
 } catch (error) {

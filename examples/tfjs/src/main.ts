@@ -2,6 +2,7 @@ import { fileURLToPath } from "node:url";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { loadDigits } from "@backplane/example-digits/data.js";
+import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
 import { restartReason, restartWithSoftwareAdapter } from "@backplane/software-adapter";
 import { register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
@@ -47,6 +48,7 @@ async function main(args: readonly string[]): Promise<number> {
   return exitCodes.done;
 }
 
+tellSystemErrors();
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (error) {

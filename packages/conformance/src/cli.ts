@@ -31,6 +31,14 @@ process.on("unhandledRejection", (error) => {
   process.exitCode = exitCodes.broken;
 });
 
+// It is no fault of the backend if nobody reads on, as after "| head". 141 is as of a program that SIGPIPE ends.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  isThrough = true;
+  if (error.code === "EPIPE") process.exit(141);
+  process.stderr.write(`standard output: ${error.message}\n`);
+  process.exit(exitCodes.usage);
+});
+
 let law: string | undefined;
 let isThrough = false;
 

@@ -334,6 +334,13 @@ describe("The command line program", () => {
     assert.isAbove(totals.unfinished, 0, "it does not go on to the end");
   });
 
+  it("ends with 141 and without a word if nobody reads on", async () => {
+    const { code, errors } = await command([backendModule("healthy"), "--mode", "soak"], (_, __, close) =>
+      close(),
+    );
+    assert.deepEqual([code, errors], [141, ""]);
+  });
+
   it("ends with 1 if a backend ends the process, and says during which law", async () => {
     const { code, output, errors } = await command([backendModule("exiting"), ...little]);
     assert.equal(code, 1, output);

@@ -18,7 +18,9 @@ try {
 try {
   process.exitCode = await runCommand(line.command, line.args, { adapter: line.adapter });
 } catch (error) {
-  if (!(error instanceof SoftwareAdapterUnavailable)) throw error;
+  // The latter if there is no such command.
+  if (!(error instanceof SoftwareAdapterUnavailable || (error instanceof Error && "syscall" in error)))
+    throw error;
   console.error(error.message);
   process.exitCode = 1;
 }

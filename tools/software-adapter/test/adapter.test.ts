@@ -38,6 +38,18 @@ describe("software adapter", () => {
     assert.equal(failure?.code, 7);
   });
 
+  it("says so if there is no such command", async () => {
+    const failure: { code: number; stderr: string } = await run(process.execPath, [
+      commandLine,
+      "--",
+      "no-such-command",
+    ]).then(
+      () => assert.fail("it ran"),
+      (error) => error,
+    );
+    assert.deepEqual([failure.code, failure.stderr], [1, "spawn no-such-command ENOENT\n"]);
+  });
+
   it("unpacks a Chromium that can be executed", async () => {
     const { executablePath } = await headlessChromium();
     await access(executablePath, constants.X_OK);

@@ -60,6 +60,8 @@ export function parseOptions(args: readonly string[]): Options {
       throw new Error("--adapter lavapipe is for the Node.js part: it needs --only node");
     const { help = false, built = false, all = false, record = false, grep, tag, without = [] } = values;
     if (record && grep !== undefined) throw new Error("--record is for whole files: it goes without --grep");
+    // What is no regular expression throws here, before the build.
+    if (grep !== undefined) new RegExp(grep);
     return {
       help,
       built,

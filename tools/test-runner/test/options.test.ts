@@ -45,6 +45,7 @@ describe("test runner options", () => {
   });
 
   it("refuses what it does not know", () => {
+    assert.throws(() => parseOptions(["--grep", "("]), UsageError, "Unterminated group\nusage:");
     assert.throws(() => parseOptions(["--only", "deno"]), UsageError, 'not "deno"');
     assert.throws(() => parseOptions(["--adapter", "radeon"]), UsageError, 'not "radeon"');
     for (const option of ["--tag", "--without"])

@@ -73,7 +73,7 @@ Other
 
 Ends with 0 where all laws are kept, 1 where some are broken, 2 for a bad command
 line, 3 where the backend could not be opened, 4 where no law is broken but some
-were not finished in time, and 130 after Ctrl-C.
+were not finished in time, 130 after Ctrl-C, and 141 where nobody reads on.
 `;
 
 const flags = {

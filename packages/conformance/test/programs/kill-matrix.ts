@@ -134,6 +134,10 @@ async function main(): Promise<void> {
   const { runs, jobs } = values;
   const wanted = values.only?.split(",");
   const some = mutants.filter(({ name }) => wanted?.some((text) => name.includes(text)) ?? true);
+  if (some.length === 0) {
+    process.stderr.write(`no backend's name contains ${wanted?.join(" or ")}\n`);
+    process.exit(2);
+  }
   const deaths = await killAll(some, values.quick ? { mode: "quick" } : { runs }, jobs);
   if (values.write === true) {
     const text = readFileSync(matrixFile, "utf8");

@@ -15,10 +15,10 @@ export interface Ended {
   readonly errors: string;
 }
 
-/** Runs the command line program in a process of its own; `watch` sees what it has written so far. */
+/** Runs the command line program in a process of its own; `watch` sees what it has written so far, and may stop reading. */
 export function command(
   args: readonly string[],
-  watch: (output: string, kill: (signal: NodeJS.Signals) => void) => void = () => {},
+  watch: (output: string, kill: (signal: NodeJS.Signals) => void, close: () => void) => void = () => {},
 ): Promise<Ended> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [program, ...args], { stdio: ["ignore", "pipe", "pipe"] });
@@ -26,7 +26,11 @@ export function command(
     let errors = "";
     child.stdout.on("data", (data: Buffer) => {
       output += data.toString();
-      watch(output, (signal) => child.kill(signal));
+      watch(
+        output,
+        (signal) => child.kill(signal),
+        () => child.stdout.destroy(),
+      );
     });
     child.stderr.on("data", (data: Buffer) => {
       errors += data.toString();
