@@ -125,7 +125,7 @@ describe("A report", () => {
         own.reduce((sum, law) => sum + law.cases, 0),
       );
       if (dtype !== "f32") continue;
-      assert.isAbove(own.length, 3);
+      assert.isAbove(own.length, 3, `laws on ${operation}`);
       const results = ratios.reduce((a, b) => a + b, 0);
       assert.isAbove(results, 10, operation);
       assert.isAtMost(worst!, 1);

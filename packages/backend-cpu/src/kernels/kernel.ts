@@ -52,7 +52,7 @@
  *     };
  *
  * An operation lives in kernels/<operation>/, whose index.ts exports a `CpuOperation` named `<operation>`. The
- * table in kernels/index.ts lists them all, and the driver takes everything from there. What several operations
+ * table in kernels/list.ts lists them all, and the driver takes everything from there. What several operations
  * use has a folder of its own; a folder is entered through its index.ts only. Tests run single kernels with
  * test/workbench.ts.
  *

@@ -41,10 +41,13 @@ export function columnOf(topic: string): string {
   return shortened[topic] ?? topic.slice(0, 3);
 }
 
-function rowOf({ mutant, broken, first, seconds }: Death): string {
+/** After the seconds of a row that was not measured with all others. */
+const star = "*";
+
+function rowOf({ mutant, broken, first, seconds }: Death, mark = ""): string {
   const cells = topics.map((topic) => broken.get(topic) ?? "");
   const what = [mutant.operation, mutant.defect].filter((part) => part !== undefined).join(", ");
-  return `| ${[mutant.name, what, first ?? "none", seconds.toFixed(1), ...cells].join(" | ")} |`;
+  return `| ${[mutant.name, what, first ?? "none", `${seconds.toFixed(1)}${mark}`, ...cells].join(" | ")} |`;
 }
 
 /** Cells before those of the topics. */
@@ -69,6 +72,12 @@ function movedRow(line: string, header: readonly string[]): string {
   return `| ${[...cells.slice(0, facts.length), ...counts].join(" | ")} |`;
 }
 
+const topicsStart = "A number says how many laws on a topic reject the backend. Topics: ";
+
+function topicsLine(): string {
+  return `${topicsStart}${topics.join(", ")}.`;
+}
+
 export function matrixText(deaths: readonly Death[], runs: number): string {
   const times = deaths.map(({ seconds }) => seconds).toSorted((a, b) => a - b);
   const late = times.at(-1) ?? 0;
@@ -76,10 +85,10 @@ export function matrixText(deaths: readonly Death[], runs: number): string {
   return [
     `${deaths.length} defective backends against ${laws.length} laws, ${runs} random cases for each law, seed 1.`,
     `Time to the first broken law: half of them within ${half.toFixed(1)} s, all within ${late.toFixed(1)} s.`,
-    `A number says how many laws on a topic reject the backend. Topics: ${topics.join(", ")}.`,
+    topicsLine(),
     "",
     ...headerLines(),
-    ...deaths.map(rowOf),
+    ...deaths.map((death) => rowOf(death)),
   ].join("\n");
 }
 
@@ -92,7 +101,7 @@ export function withMatrix(text: string, matrix: string): string {
 
 /**
  * The file with some rows measured again, or for the first time, and all of them in the order of the
- * mutants. What stands above the rows is about those that were measured together; it names the others.
+ * mutants. What stands above the rows is about those that were measured together; the others have a star.
  */
 export function withRows(
   text: string,
@@ -109,27 +118,22 @@ export function withRows(
     matrix.slice(head + 2).map((line) => [line.slice(2).split(" | ", 1)[0]!, movedRow(line, header)]),
   );
   const intro = matrix.slice(0, head).filter((line) => line !== "");
-  const before =
-    intro
-      .find((line) => line.startsWith(later))
-      ?.slice(later.length, -1)
-      .split("; ") ?? [];
-  for (const death of deaths) rows.set(death.mutant.name, rowOf(death));
-  const names = mutants.map(({ name }) => name);
-  const apart = new Set([...before, ...deaths.map(({ mutant }) => mutant.name)]);
+  for (const death of deaths) rows.set(death.mutant.name, rowOf(death, star));
   return withMatrix(
     text,
     [
-      ...intro.filter((line) => !line.startsWith(later)),
-      `${later}${names.filter((name) => apart.has(name)).join("; ")}.`,
+      ...intro.filter((line) => line !== later && !line.startsWith(topicsStart)),
+      topicsLine(),
+      later,
       "",
       ...headerLines(),
-      ...names.flatMap((name) => rows.get(name) ?? []),
+      ...mutants.flatMap(({ name }) => rows.get(name) ?? []),
     ].join("\n"),
   );
 }
 
-const later = "Measured since, some of them in quick mode, against the laws there were then: ";
+const later =
+  "Rows with a star were measured since, some of them in quick mode, against the laws there were then.";
 
 export interface MatrixRow {
   readonly name: string;
