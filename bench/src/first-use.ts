@@ -93,7 +93,12 @@ function timesInChild(name: string, cache: string): readonly [number, number] {
   const flags = [options.atOnce ? "--at-once" : "", options.warmup ? "--warmup" : ""].filter(Boolean);
   const env = { ...process.env, __GL_SHADER_DISK_CACHE_PATH: cache, XDG_CACHE_HOME: cache, HOME: cache };
   const line = [fileURLToPath(import.meta.url), "--only", name, ...flags];
-  return JSON.parse(execFileSync(process.execPath, line, { env, encoding: "utf8" }));
+  try {
+    return JSON.parse(execFileSync(process.execPath, line, { env, encoding: "utf8" }));
+  } catch {
+    // It has said why.
+    process.exit(1);
+  }
 }
 
 if (options.only !== undefined) console.log(JSON.stringify(await measure(works[options.only]!, options)));

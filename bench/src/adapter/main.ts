@@ -54,7 +54,7 @@ async function main(): Promise<number> {
   const bad = reports.filter(({ broken, unfinished }) => broken.length + unfinished.length > 0).length;
   const possible = reports.filter(({ impossible }) => impossible === undefined).length;
   console.log(
-    `${chosen.length} parts, ${possible} possible on ${reports[0]?.device}; ${bad + lost.length} failed`,
+    `${chosen.length} parts, ${possible} possible on ${reports[0]?.device ?? "this machine"}; ${bad + lost.length} failed`,
   );
   if (options.json !== undefined) await writeFile(options.json, document(reports, lost, options));
   return bad + lost.length === 0 && possible > 0 ? 0 : 1;

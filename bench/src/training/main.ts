@@ -151,6 +151,8 @@ async function openOurs({
   const backends: ComputeBackend[] = [];
   for (const { name, available } of await registry.list())
     if (available) backends.push((await registry.open([name])).backend);
+  // Throws with the reasons.
+  if (backends.length === 0) await registry.open();
   const contenders = backends.map((backend) => ({
     name: `${backend.name}, ${backend.capabilities.device.name}`,
     open: ({ model }: Task) => trainee(model, backend),

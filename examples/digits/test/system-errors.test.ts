@@ -2,6 +2,7 @@
 import { spawn } from "node:child_process";
 import { expect } from "chai";
 
+const core = import.meta.resolve("@backplane/core");
 const module = import.meta.resolve("#src/system-errors.js");
 
 /** Runs a program that tells of errors of the system, and stops reading its output if it has some. */
@@ -28,6 +29,14 @@ describe("a program that tells of errors of the system", () => {
       expect(stderr).to.equal("ENOENT: no such file or directory, open './none'\n");
       expect(code).to.equal(1);
     }
+  });
+
+  it("says in one line what a backend cannot do", async () => {
+    const { code, stderr } = await run(
+      `import { BackendRegistry } from ${JSON.stringify(core)}; await new BackendRegistry([]).open();`,
+    );
+    expect(stderr).to.match(/^open: [^\n]*\n$/);
+    expect(code).to.equal(1);
   });
 
   it("shows where other errors come from", async () => {
