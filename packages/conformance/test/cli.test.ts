@@ -228,6 +228,7 @@ describe("The command line program", () => {
     assert.equal(ended.code, 2);
     assert.match(ended.errors, /which module/);
     for (const [args, message] of [
+      [[folder], /-cli-.*" is a folder; name a file/],
       [["./not-there.js"], /there is no file "\.\/not-there\.js"/],
       [["not-installed"], /no file and no package "not-installed"/],
       [[backendModule("without-backend")], /has no default export.*\{ name, create \}/],

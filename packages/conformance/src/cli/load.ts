@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -48,9 +48,14 @@ function found(loaded: Readonly<Record<string, unknown>>, module: string, export
 /** A path means a file here; anything else a package as this folder sees it. */
 function resolved(module: string): string {
   const path = resolve(module);
-  if (existsSync(path)) return pathToFileURL(path).href;
+  const exists = existsSync(path);
+  if (exists && statSync(path).isFile()) return pathToFileURL(path).href;
   if (/^\.{0,2}[/\\]/.test(module) || /\.[cm]?[jt]s$/.test(module))
-    throw new UsageError(`there is no file ${JSON.stringify(module)}`);
+    throw new UsageError(
+      exists
+        ? `${JSON.stringify(module)} is a folder; name a file`
+        : `there is no file ${JSON.stringify(module)}`,
+    );
   try {
     return pathToFileURL(createRequire(join(process.cwd(), "index.js")).resolve(module)).href;
   } catch {
