@@ -71,6 +71,47 @@ describe("webgpu memory pool", () => {
     assert.strictEqual(pool.acquire(8 * 2 ** 20, false), first);
   });
 
+  it("makes no scratch anew for calls that it has room for one by one", () => {
+    const MiB = 2 ** 20;
+    const device = new SmallDevice(2 ** 40, 300 * MiB);
+    const { pool, made, destroyed } = device;
+    const call = (sizes: readonly number[]) => {
+      const lent = sizes.map((size) => pool.scratch(size * MiB));
+      assert.equal(new Set(lent).size, sizes.length);
+      for (const [i, memory] of lent.entries()) {
+        assert.isAtLeast(memory.capacity, sizes[i]! * MiB);
+        assert.equal(memory.bytes, sizes[i]! * MiB);
+      }
+      for (const memory of lent) pool.release(memory);
+    };
+    const calls = [
+      [100, 180, 20],
+      [60, 40],
+      [150, 20, 90],
+    ];
+    for (const sizes of calls) call(sizes);
+    // What the first call has left is lent, as beside it the pool would keep nothing.
+    assert.deepEqual(made, [100 * MiB, 180 * MiB, 20 * MiB]);
+    for (const sizes of calls) call(sizes);
+    assert.lengthOf(made, 3);
+    assert.deepEqual(destroyed, []);
+    // Others keep what they take for longer, and do not get so much more than they need.
+    pool.acquire(60 * MiB, false);
+    assert.equal(made.at(-1), 60 * MiB);
+  });
+
+  it("makes new scratch as long as it can keep all", () => {
+    const MiB = 2 ** 20;
+    const { pool, made } = new SmallDevice(2 ** 40, 300 * MiB);
+    const large = pool.scratch(200 * MiB);
+    pool.release(large);
+    const small = pool.scratch(60 * MiB);
+    assert.notStrictEqual(small, large);
+    // 200 are free, and 60 are lent and will come back.
+    assert.strictEqual(pool.scratch(50 * MiB), large);
+    assert.lengthOf(made, 2);
+  });
+
   it("keeps small requests together, whatever their sizes", () => {
     const { pool, made } = new SmallDevice(2 ** 30, 2 ** 30);
     for (let bytes = 1; bytes <= 512; bytes++) pool.release(pool.acquire(bytes, false));

@@ -43,6 +43,8 @@ export class DeviceMemory {
   isReturned = false;
   /** The device had no memory for it: every use of it fails. */
   isRefused = false;
+  /** It is lent as scratch. */
+  isScratch = false;
   /** Its neighbours among the free buffers: see `MemoryPool`. */
   older: DeviceMemory | undefined = undefined;
   newer: DeviceMemory | undefined = undefined;
@@ -100,6 +102,8 @@ export class MemoryPool {
   /** To be destroyed once the commands that use them have been submitted. */
   #condemned: DeviceMemory[] = [];
   #freeBytes = 0;
+  /** Of buffers that are lent as scratch. */
+  #scratchBytes = 0;
   #reservedBytes = 0;
   #hits = 0;
   #misses = 0;
@@ -123,8 +127,31 @@ export class MemoryPool {
 
   /** A buffer of at least `bytes`, which reads as zeros if `zero` (see `DeviceMemory.stale`). */
   acquire(bytes: number, zero: boolean): DeviceMemory {
-    const capacity = Math.min(roundedCapacity(bytes), this.#options.maxBytes);
-    const reused = this.#reuse(capacity);
+    const capacity = this.#capacityFor(bytes);
+    return this.#lend(bytes, zero, capacity, this.#reuse(capacity));
+  }
+
+  /**
+   * A buffer of at least `bytes` that comes back as soon as an operation is enqueued. It is rather a much larger free one than
+   * a new one that the pool could not keep beside the others: making buffers and giving them up at every call can take as
+   * long as the calls.
+   */
+  scratch(bytes: number): DeviceMemory {
+    const capacity = this.#capacityFor(bytes);
+    let reused = this.#reuse(capacity);
+    if (this.#freeBytes + this.#scratchBytes + capacity > this.#options.poolBytes)
+      reused ??= this.#reuseLarger(capacity);
+    const memory = this.#lend(bytes, false, capacity, reused);
+    memory.isScratch = true;
+    this.#scratchBytes += memory.capacity;
+    return memory;
+  }
+
+  #capacityFor(bytes: number): number {
+    return Math.min(roundedCapacity(bytes), this.#options.maxBytes);
+  }
+
+  #lend(bytes: number, zero: boolean, capacity: number, reused: DeviceMemory | undefined): DeviceMemory {
     const memory = reused ?? this.#create(capacity);
     if (reused === undefined) this.#misses++;
     else {
@@ -137,6 +164,10 @@ export class MemoryPool {
   }
 
   release(memory: DeviceMemory): void {
+    if (memory.isScratch) {
+      memory.isScratch = false;
+      this.#scratchBytes -= memory.capacity;
+    }
     if (memory.pendingReads.size > 0) {
       memory.isReturned = true;
       return;
@@ -191,13 +222,27 @@ export class MemoryPool {
   #reuse(capacity: number): DeviceMemory | undefined {
     const largest = Math.min(capacity + Math.max(capacity / 8, 256), this.#options.maxBytes);
     for (let size = capacity; size <= largest; size = roundedCapacity(size + 1)) {
-      const memory = this.#free.get(size)?.pop();
-      if (memory === undefined) continue;
-      this.#unlink(memory);
-      this.#freeBytes -= size;
-      return memory;
+      const memory = this.#take(size);
+      if (memory !== undefined) return memory;
     }
     return undefined;
+  }
+
+  /** The smallest free buffer of at least this capacity. */
+  #reuseLarger(capacity: number): DeviceMemory | undefined {
+    let best = Number.POSITIVE_INFINITY;
+    for (const [size, { length }] of this.#free)
+      if (length > 0 && size >= capacity && size < best) best = size;
+    return this.#take(best);
+  }
+
+  /** A free buffer of exactly this capacity. */
+  #take(capacity: number): DeviceMemory | undefined {
+    const memory = this.#free.get(capacity)?.pop();
+    if (memory === undefined) return undefined;
+    this.#unlink(memory);
+    this.#freeBytes -= capacity;
+    return memory;
   }
 
   #create(capacity: number): DeviceMemory {

@@ -13,7 +13,7 @@ type Regions = Readonly<Record<string, BufferRegion>>;
 /** The means by which a recorder records. A stand-in only collects programs: see `warmup/`. */
 export interface RecordingMeans {
   readonly queue: Pick<CommandQueue, "batch" | "parameters" | "reserve" | "dispatch">;
-  readonly pool: Pick<MemoryPool, "acquire" | "release">;
+  readonly pool: Pick<MemoryPool, "scratch" | "release">;
   readonly pipelines: Pick<PipelineCache, "get" | "bindGroup">;
 }
 
@@ -202,7 +202,7 @@ export class Recorder implements OperationContext, Mover {
   }
 
   scratch(bytes: number): BufferRegion {
-    const memory = this.#pool.acquire(Math.max(bytes, 1), false);
+    const memory = this.#pool.scratch(Math.max(bytes, 1));
     this.#scratch.push(memory);
     return { memory, byteOffset: 0, byteLength: bytes };
   }

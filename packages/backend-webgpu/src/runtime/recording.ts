@@ -146,7 +146,7 @@ class CapturingRecorder extends Recorder {
 }
 
 /** Scratch that stays with its recording. Its dispatches follow one another, so all may use the same. */
-class Scratch implements Pick<MemoryPool, "acquire" | "release"> {
+class Scratch implements Pick<MemoryPool, "scratch" | "release"> {
   readonly #pool: MemoryPool;
   readonly #all = new Set<DeviceMemory>();
   readonly #idle = new Set<DeviceMemory>();
@@ -155,13 +155,13 @@ class Scratch implements Pick<MemoryPool, "acquire" | "release"> {
     this.#pool = pool;
   }
 
-  acquire(bytes: number, zero: boolean): DeviceMemory {
+  scratch(bytes: number): DeviceMemory {
     let best: DeviceMemory | undefined;
     for (const memory of this.#idle) {
       if (memory.capacity < bytes || memory.isRefused) continue;
       if (best === undefined || memory.capacity < best.capacity) best = memory;
     }
-    const memory = best ?? this.#pool.acquire(bytes, zero);
+    const memory = best ?? this.#pool.acquire(bytes, false);
     this.#idle.delete(memory);
     this.#all.add(memory);
     memory.bytes = bytes;

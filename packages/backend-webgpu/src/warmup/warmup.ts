@@ -169,7 +169,7 @@ function takingNote(programs: Set<Program>): RecordingMeans {
   };
   return {
     queue: { batch: 0, parameters: new ParameterBlock(PARAMETER_BLOCK_BYTES), reserve() {}, dispatch() {} },
-    pool: { acquire: blank, release() {} },
+    pool: { scratch: blank, release() {} },
     pipelines: {
       get(program) {
         programs.add(program);
