@@ -183,44 +183,71 @@ describe("tiles of webgpu quantizedGemm", () => {
     [aheadTiles[1]!, fewRowsTiles[0]!, 1, 4300, 1100],
   ] as const)
     it(`for GPUs alone compute what the others do: ${m} x ${n} x ${k}`, async () => {
-      const device = new ProductDevice();
-      await device.open();
-      const blocks = Math.ceil(k / 32);
-      const next = random(5);
-      // Weights are many: they repeat after a prime number.
-      const whole = (least: number, values: number, count: number) => {
-        const period = Array.from({ length: 8191 }, () => least + Math.floor(values * next()));
-        return Float32Array.from({ length: count }, (_, i) => period[i % period.length]!);
-      };
-      const inputs = {
-        a: device.place(whole(-1, 3, m * k), "f32", 4),
-        b: device.place(whole(0, 256, n * blocks * 16), "u8", 16),
-        scales: device.place(whole(-2, 5, n * blocks), "f32", 3),
-        zeroPoints: device.place(whole(0, 16, n * blocks), "u8", 5),
-      };
-      const results: Uint8Array[] = [];
-      const programs: string[] = [];
-      for (const features of [asLargeGpu, (real: DeviceFeatures) => real]) {
-        const c = device.place(new Float32Array(m * n), "f32");
-        device.run(
-          (context) =>
-            runQuantizedGemm(context, {
-              ...{ dtype: "f32", scaleType: "f32", bits: 4, block: 32, m, n, k, blocks },
-              ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
-            }),
-          features,
-        );
-        results.push((await device.bytes(c)).slice(0, 4 * m * n));
-        programs.push(...device.programs);
-        device.free(c);
-      }
-      device.free(...Object.values(inputs));
-      await device.close();
+      const programs = await checkOnGpus({ extents: [m, n, k], zeroPoints: true });
       assert.deepEqual(
         programs.map((name) => /\d+x\d+_\d+of\d+(_ahead)?/.exec(name)?.[0]),
         [tile, other].map(sizeOf),
       );
-      assert.isTrue(Buffer.from(results[0]!).equals(Buffer.from(results[1]!)));
-      assert.isTrue(new Float32Array(results[0]!.buffer).some((value) => value !== 0));
     });
 });
+
+describe("weights that webgpu quantizedGemm writes to memory", () => {
+  // A workgroup has 32 units of 8 rows, and 8 runs of 8 columns.
+  const calls: readonly QuantizedCall[] = [
+    { extents: [mostFewRows + 1, 8, 32] },
+    { extents: [mostFewRows + 1, 264, 45], bits: 8, zeroPoints: true, before: 3 },
+    { extents: [mostFewRows + 1, 40, 140], block: 128, zeroPoints: true, before: 6 },
+  ];
+  for (const dtype of ["f32", "f16"] as const)
+    it(`are turned on GPUs, in ${dtype}`, async () => {
+      for (const call of calls) {
+        const programs = await checkOnGpus({ ...call, dtype });
+        const turned = programs
+          .filter((name) => name.startsWith("dequantize"))
+          .map((name) => name.includes("turned"));
+        assert.deepEqual(turned, [true, false]);
+      }
+    });
+});
+
+/** Makes a call on whole numbers as on a large GPU, and as here: both have the same results. Returns the programs of both. */
+async function checkOnGpus(call: QuantizedCall): Promise<readonly string[]> {
+  const { extents, bits = 4, block = 32, dtype = "f32", zeroPoints = false, before = 0 } = call;
+  const [m, n, k] = extents;
+  const device = new ProductDevice();
+  await device.open();
+  const blocks = Math.ceil(k / block);
+  const next = random(5);
+  // Weights are many: they repeat after a prime number.
+  const whole = (least: number, values: number, count: number) => {
+    const period = Array.from({ length: 8191 }, () => least + Math.floor(values * next()));
+    return Float32Array.from({ length: count }, (_, i) => period[i % period.length]!);
+  };
+  const inputs = {
+    a: device.place(whole(-1, 3, m * k), dtype, 4),
+    b: device.place(whole(0, 256, (n * blocks * block * bits) / 8), "u8", 16 + before),
+    scales: device.place(whole(-2, 5, n * blocks), "f32", 3),
+    zeroPoints: zeroPoints ? device.place(whole(0, 2 ** bits, n * blocks), "u8", 5 + before) : undefined,
+  };
+  const results: Uint8Array[] = [];
+  const programs: string[] = [];
+  for (const features of [asLargeGpu, (real: DeviceFeatures) => real]) {
+    const c = device.place(new Float32Array(m * n), dtype);
+    device.run(
+      (context) =>
+        runQuantizedGemm(context, {
+          ...{ dtype, scaleType: "f32", bits, block, m, n, k, blocks },
+          ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
+        }),
+      features,
+    );
+    results.push((await device.bytes(c)).slice(0, dtypeBytes[dtype] * m * n));
+    programs.push(...device.programs);
+    device.free(c);
+  }
+  device.free(...Object.values(inputs).filter((input) => input !== undefined));
+  await device.close();
+  assert.isTrue(Buffer.from(results[0]!).equals(Buffer.from(results[1]!)));
+  assert.isTrue(results[0]!.some((byte) => byte !== 0));
+  return programs;
+}

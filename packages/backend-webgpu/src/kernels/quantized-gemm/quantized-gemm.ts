@@ -8,8 +8,10 @@ import {
 } from "../../runtime/index.js";
 import { runGemm } from "../gemm/index.js";
 import { storeRounded } from "../halves.js";
+import { isNarrow } from "../machine.js";
 import { scratchBytes, sliceOf } from "../segments/index.js";
-import { dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
+import { type DequantizeForm, dequantizeProgram, weightsEach } from "./dequantize.wgsl.js";
+import { dequantizeTurnedProgram, turnedGroups, turnedRows } from "./dequantize-turned.wgsl.js";
 import { type FewRowsForm, fewRowsProgram } from "./few-rows.wgsl.js";
 import { fewRowsTile, fewRowsWorkgroups } from "./few-rows-tile.js";
 import type { Finish } from "./finish.wgsl.js";
@@ -33,6 +35,7 @@ const fewRows = memoized(fewRowsProgram);
 const matrices = memoized(quantizedMatrixProgram);
 const join = memoized(joinProgram);
 const dequantize = memoized(dequantizeProgram);
+const dequantizeTurned = memoized(dequantizeTurnedProgram);
 
 /** C = activation(A dequantize(B)^T + beta C + bias) */
 export function runQuantizedGemm(context: KernelContext, problem: Problem): void {
@@ -173,24 +176,21 @@ export function partRows(context: KernelContext, { dtype, n, blocks, block }: Pr
   return Math.min(n, Math.max(rows > 64 ? rows - (rows % 64) : rows, 1));
 }
 
-/** Writes the weights of parts of B to scratch, for gemm. */
+/**
+ * Writes the weights of parts of B to scratch, for gemm: B^T if each part has whole units of rows, since gemm reads that faster. On
+ * an emulated GPU that takes longer to compile than it saves.
+ */
 function runParts(context: KernelContext, problem: Problem): void {
-  const { dtype, scaleType, bits, block, m, n, k, blocks, a, c, beta, bias, activation, pitch = n } = problem;
+  const { dtype, m, n, k, blocks, block, a, c, beta, bias, activation, pitch = n } = problem;
   const padded = blocks * block;
   const rows = k === 0 ? n : partRows(context, problem);
   const weights = context.scratch(Math.max(rows * padded * dtypeBytes[dtype], 16));
-  const program = dequantize({ bits, scaleType, hasZeroPoints: problem.zeroPoints !== undefined, dtype });
+  const turns = !isNarrow(context.features) && n % turnedRows === 0 && rows % turnedRows === 0;
   for (let first = 0; first < n; first += rows) {
     const count = Math.min(rows, n - first);
     const part = rows === n ? problem : columnsOf(problem, first, count);
     const used = sliceOf(weights, dtype, 0, count * padded);
-    if (k > 0) {
-      const regions = weightRegions(part);
-      regions.weights = used;
-      const eighths = (count * padded) / weightsEach;
-      const parameters = { count: eighths, block_shift: Math.log2(block) };
-      context.dispatch(program, regions, parameters, Math.ceil(eighths / 256));
-    }
+    if (k > 0) writeWeights(context, part, used, turns);
     runGemm(context, {
       dtype,
       m,
@@ -199,9 +199,9 @@ function runParts(context: KernelContext, problem: Problem): void {
       alpha: 1,
       beta,
       transA: false,
-      transB: true,
+      transB: !turns,
       lda: Math.max(k, 1),
-      ldb: Math.max(padded, 1),
+      ldb: Math.max(turns ? count : padded, 1),
       ldc: pitch,
       batch: 1,
       strideA: m * k,
@@ -213,6 +213,28 @@ function runParts(context: KernelContext, problem: Problem): void {
       bias: rows === n ? bias : part.bias,
       activation,
     });
+  }
+}
+
+/** weights = B, dequantized, or B^T if it `turns`. */
+function writeWeights(context: KernelContext, problem: Problem, weights: BufferRegion, turns: boolean): void {
+  const { dtype, scaleType, bits, block, n, blocks } = problem;
+  const form: DequantizeForm = { bits, scaleType, hasZeroPoints: problem.zeroPoints !== undefined, dtype };
+  const regions = weightRegions(problem);
+  regions.weights = weights;
+  const block_shift = Math.log2(block);
+  const runs = (blocks * block) / weightsEach;
+  if (turns) {
+    const units = n / turnedRows;
+    context.dispatch(
+      dequantizeTurned(form),
+      regions,
+      { units, runs, block_shift },
+      turnedGroups(units, runs),
+    );
+  } else {
+    const count = n * runs;
+    context.dispatch(dequantize(form), regions, { count, block_shift }, Math.ceil(count / WORKGROUP_SIZE));
   }
 }
 
