@@ -284,6 +284,28 @@ describe("webgpu attention", () => {
         }
     });
 
+  it("on matrix units, emulated, computes each query of heads whose tiles are taken by turns", async () => {
+    // Two whole tiles for each of three heads; four tiles of which one has rows of two heads.
+    for (const queryLength of [64, 40]) {
+      const shape: Case = {
+        queryLength,
+        keyLength: 70,
+        headSize: 8,
+        batch: 2,
+        heads: 3,
+        kvHeads: 1,
+        visible: 3,
+      };
+      await check(
+        device(),
+        { offset: 8, ...shape, dtype: "f16" },
+        undefined,
+        undefined,
+        emulatedRun(inTeams, 70),
+      );
+    }
+  });
+
   it("on matrix units, emulated, takes masks and windows", async () => {
     for (const shape of matrixHidingShapes) {
       // Prepared, masks lie in tiles, of which neighbours may be in other heads.

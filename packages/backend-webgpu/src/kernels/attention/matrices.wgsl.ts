@@ -170,11 +170,14 @@ fn main(${linearBuiltins}, @builtin(subgroup_id) subgroup: u32, @builtin(subgrou
   let group = workgroup_index(workgroup, workgroups);
   if (group >= tiles * parts * parameters.matrices) { return; }
   let resultsCount = parts * parameters.matrices;
-  // Where all keys are seen, workgroups of the same keys go together. Else the last rows of all matrices come
-  // first: they may see most keys, and what starts last should be short.
+  // Where all keys are seen, workgroups of the same keys go together. Else the last queries of all heads and matrices come
+  // first: they may see most keys, and what starts last should be short. Heads of one matrix are taken apart if their tiles are.
   let isEven = parameters.visible + 1 >= i32(parameters.key_length);
   let result = select(group % resultsCount, group / tiles, isEven); // part * matrices + matrix
-  let rowBase = select(tiles - 1u - group / resultsCount, group % tiles, isEven) * ROWS;
+  let heads = select(1u, parameters.rows / parameters.query_length, parameters.query_length % ROWS == 0u);
+  let turn = group / resultsCount;
+  let late = (turn % heads + 1u) * (tiles / heads) - 1u - turn / heads;
+  let rowBase = select(late, group % tiles, isEven) * ROWS;
   let matrix = result % parameters.matrices;
   let ${partStart(hiding)} = result / parameters.matrices * parameters.part_keys;
   let headUnits = ${whole ? `${columns / UNIT}u` : `parameters.head_size / ${UNIT}u`};
