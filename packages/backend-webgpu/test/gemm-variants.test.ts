@@ -171,7 +171,20 @@ describe("webgpu variants of gemm", () => {
     assert.equal(gemmName(halves(4095, odd), withMatrices), "matrices_256x128x32_64x64");
     for (const transposed of [{ transA: true }, { transB: true }])
       assert.equal(gemmName(halves(4096, transposed), withMatrices), "matrices_256x128x32_64x64");
-    assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x128x32_64x64");
+    assert.equal(gemmName(halves(2048), withMatrices), "matrices_128x256x32_64x64", "one round");
+    assert.equal(gemmName({ ...halves(2048), transB: true }, withMatrices), "matrices_256x128x32_64x64");
+    assert.equal(gemmName({ ...halves(2048), n: 1968 }, withMatrices), "matrices_128x256x32_64x64");
+    for (const [m, n, batch] of [
+      [2048, 1792, 1],
+      [2048, 1920, 1],
+      [1920, 2048, 1],
+      [128, 128, 263],
+    ] as const)
+      assert.equal(
+        gemmName({ ...halves(2048), m, n, batch }, withMatrices),
+        "matrices_128x128x32_64x64",
+        `${batch} of ${m} x ${n}: less than a round, or tiles that are not full`,
+      );
     assert.equal(gemmName(halves(1024), withMatrices), "matrices_64x128x32_32x64");
     assert.equal(gemmName(halves(64), withMatrices), "tiled_32x32x32_4x4");
     assert.equal(gemmName(halves(4096, { wholeEights: false }), withMatrices), "tiled_128x128x16_16x8");
