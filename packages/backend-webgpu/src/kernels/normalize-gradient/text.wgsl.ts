@@ -1,6 +1,14 @@
 import type { FloatType, NormalizeKind } from "@backplane/core";
 import { floatLayouts, input, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
-import { type LaneCount, loadFunction, storageOf, type Type, typeOf, type Vector } from "../rows/index.js";
+import {
+  type LaneCount,
+  loadFunction,
+  readFunction,
+  storageOf,
+  type Type,
+  typeOf,
+  type Vector,
+} from "../rows/index.js";
 
 /*
  * With h = (x - m) r (rms: x r), g = dy weight, and the means c of g (rms: 0) and d of g h over a row,
@@ -57,14 +65,30 @@ function isOver(over: Over, name: Data): boolean {
 
 /** `loaded` is the number of elements of a load; words of f16 at any place are read one element at a time. */
 export function dataLoads({ dtype, over }: GradientTile, names: readonly Data[], loaded: Vector): string {
-  const loads = names.map((name) =>
-    loadFunction(isOver(over, name) ? "output" : name, dtype, typeOf(loaded), `load_${name}`),
+  return functions(
+    dtype,
+    names.map((name) => loadFunction(bindingOf(over, name), dtype, typeOf(loaded), `load_${name}`)),
   );
+}
+
+/** Functions that load words, of which values are made later. */
+export function dataReads({ dtype, vector, over }: GradientTile, names: readonly Data[]): string {
+  return functions(
+    dtype,
+    names.map((name) => readFunction(name, dtype, typeOf(vector), bindingOf(over, name))),
+  );
+}
+
+function functions(dtype: FloatType, own: readonly string[]): string {
   return wgsl`
 ${workgroupIndex}
 ${floatLayouts[dtype].functions}
-${loads.join("\n")}
+${own.join("\n")}
 `;
+}
+
+function bindingOf(over: Over, name: Data): string {
+  return isOver(over, name) ? "output" : name;
 }
 
 /** The suffix of a program's name. */

@@ -26,6 +26,7 @@ export {
   placeInRow,
   placeInSegment,
   plus,
+  readFunction,
   sharedResult,
   sharing,
   storageOf,
@@ -34,5 +35,7 @@ export {
   type Type,
   tree,
   typeOf,
+  type Words,
+  wordsOf,
 } from "./text.wgsl.js";
 export type { Along, ApplyForm, LaneCount, LoadTile, Vector } from "./tile.js";

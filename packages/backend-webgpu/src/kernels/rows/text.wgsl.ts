@@ -68,6 +68,27 @@ export function loadFunction(name: string, dtype: FloatType, { f, size }: Type, 
   return `fn ${as}(place: u32) -> ${f} { return ${texts[size]}; }`;
 }
 
+/** What a load of whole words brings, and the WGSL expression that makes values of a variable that holds it. */
+export interface Words {
+  readonly type: string;
+  readonly values: (words: string) => string;
+}
+
+/** f16 must have more than one element. */
+export function wordsOf(dtype: FloatType, { f, size }: Type): Words {
+  if (dtype === "f32") return { type: f, values: (words) => words };
+  return size === 4
+    ? { type: "vec2<u32>", values: unpackedQuads.f16 }
+    : { type: "u32", values: (words) => `unpack2x16float(${words})` };
+}
+
+/** A function called `read_name`, whose `place` counts vectors from the start of the region of binding `from`. */
+export function readFunction(name: string, dtype: FloatType, type: Type, from: string): string {
+  const offset = `parameters.${from}_offset`;
+  const start = dtype === "f16" && type.size === 2 ? `(${offset} >> 1u)` : offset;
+  return `fn read_${name}(place: u32) -> ${wordsOf(dtype, type).type} { return ${from}[${start} + place]; }`;
+}
+
 /** Likewise, for whole words. */
 export function storeFunction(dtype: FloatType, { f, size }: Type): string {
   const texts: Readonly<Record<Vector, string>> = {
