@@ -204,8 +204,8 @@ describe("webgpu variants", () => {
     assert.equal(name(attending(17, 2048), roomyEmulated), "tiled_32x32x32");
     assert.equal(name(attending(16, 2048, { wholeEights: true }), roomyEmulated), "tiled_16x32x32");
     assert.equal(name(attending(2048, 2048), slowlyCompiled), "tiled_16x32x32");
-    assert.equal(name(attending(8, 256, { wholeEights: true })), "thin_4");
-    assert.equal(name(attending(8, 255, { wholeEights: true })), "tiled_16x32");
+    assert.equal(name(attending(8, 128, { wholeEights: true })), "thin_4");
+    assert.equal(name(attending(8, 127, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(9, 256, { wholeEights: true })), "tiled_16x32");
     assert.equal(name(attending(8, 256)), "tiled_16x32");
     const decoding = attending(4, 4096, { dtype: "f16", wholeEights: true });
@@ -221,6 +221,14 @@ describe("webgpu variants", () => {
       assert.equal(name({ ...decoding, dtype: "f32", headSize: 128 }, features), expected);
       assert.equal(name({ ...decoding, dtype: "f32", headSize: 136 }, features), "thin_4");
     }
+    const shuffling = { ...portable, subgroups: true, subgroupIds: true, subgroupMinSize: 32 };
+    for (const [rows, keyLength, expected] of [
+      [4, 1, "decode_4"],
+      [5, 63, "tiled_16x32"],
+      [5, 64, "decode_4"],
+      [9, 64, "tiled_16x32"],
+    ] as const)
+      assert.equal(name({ ...decoding, rows, keyLength }, shuffling), expected, `${rows} x ${keyLength}`);
     // 528 workgroups at a time, in steps of 64 keys; or some 2,100, where these would leave more than a quarter.
     for (const [matrices, partKeys] of [
       [1, 64],

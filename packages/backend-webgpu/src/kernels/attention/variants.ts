@@ -156,8 +156,8 @@ const MOST_THIN_ROWS = 64;
 const MOST_WORKGROUPS = defaultLimits.maxComputeWorkgroupsPerDimension;
 
 /** Few enough `rows` for one or two workgroups, so that reading keys and values takes the time. */
-const fewRows: ThinVariant["prefers"] = ({ rows, keyLength }, features) =>
-  rows <= 2 * THIN_ROWS && keyLength >= 256 && !isNarrow(features);
+const hasFewRows: ThinVariant["prefers"] = ({ rows }, features) =>
+  rows <= 2 * THIN_ROWS && !isNarrow(features);
 
 function fitsFewRows({ matrices, rows, headSize, wholeEights }: AttentionShape): boolean {
   return (
@@ -174,12 +174,15 @@ function thin(tile: ThinTile): ThinVariant {
       limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
       limits.maxComputeWorkgroupStorageSize >= thinBytes(tile),
     fits: (shape) => fitsFewRows(shape) && shape.keyLength / tile.keys <= MOST_WORKGROUPS,
-    prefers: fewRows,
+    prefers: (shape, features) => hasFewRows(shape, features) && shape.keyLength >= tile.keys,
   };
 }
 
 /** Head elements up to which `decode` is preferred: longer heads of f32 would take too many registers. */
 const longestDecoded: Readonly<Record<FloatType, number>> = { f32: 128, f16: Number.POSITIVE_INFINITY };
+
+/** Keys from which on two workgroups for the rows of a head take less time than one of a tile. */
+const TWICE_READ = 64;
 
 /**
  * On an NVIDIA H200, 8 key heads of 16,384 keys and 128 elements take 28.1 us instead of 32.2 with `thin`,
@@ -198,7 +201,10 @@ function decode(tile: DecodeTile): DecodeVariant {
       limits.maxComputeInvocationsPerWorkgroup >= tile.threads &&
       limits.maxComputeWorkgroupStorageSize >= decodeBytes(tile),
     fits: fitsFewRows,
-    prefers: (shape, features) => shape.headSize <= longestDecoded[shape.dtype] && fewRows(shape, features),
+    prefers: (shape, features) =>
+      hasFewRows(shape, features) &&
+      shape.headSize <= longestDecoded[shape.dtype] &&
+      (shape.rows <= THIN_ROWS || shape.keyLength >= TWICE_READ),
   };
 }
 
