@@ -23,7 +23,7 @@ describe("buckets", () => {
     await backend.dispose();
   });
 
-  it("refuse a kind that is none when they are made, and every use after dispose", async () => {
+  it("refuse an unknown kind when they are made, and every use after dispose", async () => {
     const backend = createCpuBackend({ threads: 0 });
     await backend.init();
     const communicator = await openCommunicator({ mpi: false });

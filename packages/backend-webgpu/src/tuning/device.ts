@@ -1,7 +1,6 @@
 import { BackendError } from "@backplane/core";
 import type { DeviceFeatures } from "../device/index.js";
-import type { ForcedVariants, KernelSet } from "../kernels/index.js";
-import { boundKernels } from "../kernels/index.js";
+import { boundKernels, type ForcedVariants, type KernelSet } from "../kernels/index.js";
 import type { Profiling } from "../profile/index.js";
 import type { Program } from "../program/index.js";
 import type {

@@ -2,8 +2,7 @@ import { existsSync, statSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
-import type { Subject } from "../subjects.js";
-import { subjectsIn } from "../subjects.js";
+import { type Subject, subjectsIn } from "../subjects.js";
 import { UsageError } from "./arguments.js";
 
 /** Thrown if the module itself fails while it is loaded. */

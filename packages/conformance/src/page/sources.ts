@@ -1,7 +1,6 @@
 import { mutants } from "../mutants/index.js";
 import { createReferenceBackend, loseReferenceDevice } from "../reference.js";
-import type { Subject } from "../subjects.js";
-import { subjectsIn } from "../subjects.js";
+import { type Subject, subjectsIn } from "../subjects.js";
 import type { Settings } from "./settings.js";
 
 /**

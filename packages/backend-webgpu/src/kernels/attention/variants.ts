@@ -1,6 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import type { DeviceFeatures } from "../../device/index.js";
-import { defaultLimits } from "../../device/index.js";
+import { type DeviceFeatures, defaultLimits } from "../../device/index.js";
 import { count, flag, floatType, type ShapeFields } from "../fields.js";
 import { BUSY_WORKGROUPS, isNarrow, takesLargeTexts } from "../machine.js";
 import { SIDE, SUBGROUP } from "../tiles/index.js";
