@@ -153,8 +153,9 @@ describe("webgpu argReduce plans", () => {
     assert.equal(plan([2 ** 20, 64, 1]), "length 4 4x1");
     assert.equal(plan([64, 2 ** 20, 1]), "length 4 256x32");
     assert.equal(plan([64, 2 ** 20, 1], 4), "length 1 256x32");
-    assert.equal(plan([1, 4096, 16_384]), "inner 4 16x8");
-    assert.equal(plan([1, 4096, 16_383]), "inner 1 16x2");
+    assert.equal(plan([1, 4096, 16_384]), "inner 4 16x3");
+    assert.equal(plan([1, 2 ** 20, 64]), "inner 4 16x528");
+    assert.equal(plan([1, 4096, 16_383]), "inner 1 16x1");
     assert.equal(plan([1, 2 ** 24, 1], 0, 3), "length 4 256x3");
     assert.equal(plan([2 ** 22, 3, 1]), "length 1 1x1");
     assert.deepInclude(planJoin(64, 64), { segments: 1, length: 64, lanes: 16 });

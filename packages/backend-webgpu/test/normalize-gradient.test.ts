@@ -149,11 +149,18 @@ describe("webgpu normalizeGradient above the binding limit", () => {
 
 describe("webgpu normalizeGradient plans", () => {
   it("give each workgroup several rows, if it has sums of their columns", () => {
-    const planned = (rows: number, size: number, withSums: boolean, most = 2 ** 20) => {
-      const plan = planRows("f32", rows, size, [0], withSums, most);
+    const planned = (
+      rows: number,
+      size: number,
+      withSums: boolean,
+      most = 2 ** 20,
+      dtype: FloatType = "f32",
+    ) => {
+      const plan = planRows(dtype, rows, size, [0], withSums, most);
       return plan && `${plan.vector} ${plan.lanes}x${plan.values}: ${plan.turns} of ${plan.blocks}`;
     };
     assert.equal(planned(16_384, 4096, true), "4 256x4: 32 of 512");
+    assert.equal(planned(16_384, 4096, true, 2 ** 20, "f16"), "4 256x4: 64 of 256");
     assert.equal(planned(16_384, 4096, false), "4 256x4: 1 of 16384");
     assert.equal(planned(2 ** 20, 64, true), "4 4x4: 16 of 1024");
     assert.equal(planned(100, 64, true), "4 4x4: 1 of 2");

@@ -46,6 +46,8 @@ describe("webgpu reduce variants", () => {
     assert.equal(lanes(rows(4096, 192, "f32", 4)), "subgroup", "rows that start between vectors");
     assert.equal(lanes(rows(16384, 192)), 4, "wide");
     assert.equal(lanes(rows(16384, 191)), 4, "short");
+    assert.equal(lanes(rows(65_536, 512)), 4, "128 loads of f32");
+    assert.equal(lanes(rows(65_536, 1024, "f16")), 16, "128 loads of f16");
     assert.equal(lanes(rows(2048, 1001)), "subgroup");
     assert.equal(lanes(rows(2047, 1001)), 64, "few outputs: more share each");
     assert.equal(lanes(columns(1001, 4095)), 16, "columns");

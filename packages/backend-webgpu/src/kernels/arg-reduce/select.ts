@@ -7,10 +7,10 @@ import { type ArgReduceTile, type LaneCount, laneCounts } from "./arg-reduce.wgs
 export interface ArgReducePlan extends Pick<ArgReduceTile, "along" | "vector" | "lanes">, SegmentedRows {}
 
 /**
- * Enough workgroups to fill the largest devices; more segments than that only make more pairs. With 4096, columns of f16 take 6%
- * longer on an NVIDIA H100, and columns of f32 2%.
+ * Enough workgroups to fill the largest devices; more segments than that only make more pairs. Columns: four for each multiprocessor of
+ * an H100.
  */
-const TARGET_WORKGROUPS = 2048;
+const TARGET_WORKGROUPS = { length: 2048, inner: 528 } as const;
 
 /** If fewer invocations than this would run, more of them share a row. */
 const BUSY_INVOCATIONS = 65_536;
@@ -45,20 +45,28 @@ export function planArgReduce(
       : Math.max(loads.length / LOADS_PER_LANE, Math.min(loads.length / 4, BUSY_INVOCATIONS / loads.rows));
   const most = along === "inner" ? lanesBeside(loads.rows) : WORKGROUP_SIZE;
   const lanes = lanesFor(Math.min(Math.max(wanted, Math.min(LEAST_LANES, loads.length / 4)), most));
-  return { along, vector, lanes, ...loads, ...cut(loads.rows, loads.length, lanes, maxSegments) };
+  return { along, vector, lanes, ...loads, ...cut(along, loads, lanes, maxSegments) };
 }
 
 /** For pairs of `segments` segments of rows, each as far from the next as there are rows. */
 export function planJoin(rows: number, segments: number): ArgReducePlan {
   const lanes = lanesFor(Math.min(lanesBeside(rows), segments));
   const loads = { rows, length: segments, inner: rows };
-  return { along: "inner", vector: 1, lanes, ...loads, ...cut(rows, segments, lanes, 1) };
+  return { along: "inner", vector: 1, lanes, ...loads, ...cut("inner", loads, lanes, 1) };
 }
 
-function cut(rows: number, length: number, lanes: LaneCount, maxSegments: number) {
+function cut(
+  along: ArgReduceTile["along"],
+  { rows, length }: Pick<ArgReducePlan, "rows" | "length">,
+  lanes: LaneCount,
+  maxSegments: number,
+) {
   const rowBlocks = Math.ceil((rows * lanes) / WORKGROUP_SIZE);
   const worthwhile = Math.floor(length / (lanes * LOADS_PER_LANE));
-  const pieces = Math.max(1, Math.min(Math.ceil(TARGET_WORKGROUPS / rowBlocks), worthwhile, maxSegments));
+  const pieces = Math.max(
+    1,
+    Math.min(Math.ceil(TARGET_WORKGROUPS[along] / rowBlocks), worthwhile, maxSegments),
+  );
   const segmentLength = Math.ceil(length / pieces);
   return { segments: Math.ceil(length / segmentLength), segmentLength, rowBlocks };
 }

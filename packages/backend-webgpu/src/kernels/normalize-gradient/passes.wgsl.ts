@@ -15,6 +15,7 @@ import {
 } from "../../program/index.js";
 import {
   across,
+  guardedLoads,
   type LaneCount,
   placeInGroup,
   placeInSegment,
@@ -26,11 +27,12 @@ import {
   storeWord,
   tree,
   typeOf,
+  wordsOf,
 } from "../rows/index.js";
 import {
   type Data,
   dataBindings,
-  dataLoads,
+  dataReads,
   type GradientTile,
   nameOf,
   normalizedOf,
@@ -93,7 +95,7 @@ export function meansProgram({ source, vector, lanes }: MeansTile): Program<Mean
       ...{ rows: "u32", length: "u32", size: "u32", segment_length: "u32", row_blocks: "u32", finish: "u32" },
     } satisfies Record<MeansParameter, ParameterType>,
     body: wgsl`
-${isJoin ? workgroupIndex : dataLoads(source, data, vector)}
+${isJoin ? workgroupIndex : dataReads(source, data, vector)}
 ${sharing(along, lanes)}
 ${sharedResult("sums_of", plus, typeOf(2), lanes)}
 
@@ -118,11 +120,13 @@ const joinLoop = wgsl`
     own += parts[parameters.parts_offset + next * parameters.rows + row];
   }`;
 
-function meansLoop({ kind, weight }: GradientTile, vector: 1 | 4): string {
+function meansLoop({ kind, dtype, weight }: GradientTile, vector: 1 | 4): string {
   const type = typeOf(vector);
   /** Loads of each input under way together. */
   const count = vector === 4 ? 4 : 8;
   const place = (i: number) => `next + ${i}u * LANES`;
+  const isThere = (i: number) => `${place(i)} < end`;
+  const loaded = { count, words: wordsOf(dtype, type), isThere };
   const total = (term: (i: number) => string) =>
     across(
       type,
@@ -137,11 +141,10 @@ function meansLoop({ kind, weight }: GradientTile, vector: 1 | 4): string {
   var fact = vec4<f32>(0.0);
   if (start < end) { fact = facts[parameters.facts_offset + row]; }
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {
-    // All loads before their first use, so that they are under way together.
-${lines(count, (i) => `    var h_${i} = ${type.f}(0.0);\n    var g_${i} = ${type.f}(0.0);`)}
-${lines(count, (i) => `    if (${place(i)} < end) { h_${i} = load_x(first + ${place(i)}); g_${i} = load_dy(first + ${place(i)}); }`)}
-${weight ? lines(count, (i) => `    if (${place(i)} < end) { g_${i} *= load_weight(${place(i)}); }`) : ""}
-${lines(count, (i) => `    h_${i} = select(${type.f}(0.0), ${normalizedOf(kind, `h_${i}`, "fact")}, ${place(i)} < end);`)}
+${guardedLoads({ ...loaded, names: ["x", "dy"], at: (i) => `first + ${place(i)}` })}
+${weight ? guardedLoads({ ...loaded, names: ["weight"], at: place }) : ""}
+${lines(count, (i) => `    let g_${i} = ${weight ? `dy_${i} * weight_${i}` : `dy_${i}`};`)}
+${lines(count, (i) => `    let h_${i} = select(${type.f}(0.0), ${normalizedOf(kind, `x_${i}`, "fact")}, ${isThere(i)});`)}
     own += vec2<f32>(${total((i) => `g_${i}`)}, ${total((i) => `(g_${i} * h_${i})`)});
   }`;
 }
@@ -165,6 +168,7 @@ export function columnsProgram(
 ): Program<ColumnsBinding, "rows" | "columns" | "size" | "lines"> {
   const { kind, dtype, vector, weight, result, sums } = tile;
   const type = typeOf(vector);
+  const words = wordsOf(dtype, type);
   const needsInput = result || sums === "both";
   const data: readonly Data[] = [
     ...((needsInput ? ["x"] : []) as Data[]),
@@ -193,7 +197,7 @@ export function columnsProgram(
     bindings: bindings as Record<ColumnsBinding, Storage>,
     parameters: { rows: "u32", columns: "u32", size: "u32", lines: "u32" },
     body: wgsl`
-${dataLoads(tile, data, vector)}
+${dataReads(tile, data)}
 ${result ? storeFunction(dtype, type) : ""}
 
 @compute @workgroup_size(${WORKGROUP_SIZE})
@@ -204,18 +208,17 @@ fn main(${linearBuiltins}) {
   let begin = block * parameters.lines;
   if (begin >= parameters.rows) { return; }
   let end = min(begin + parameters.lines, parameters.rows);
-${result && weight ? "  let factor = load_weight(column);" : ""}
+${result && weight ? `  let factor = ${words.values("read_weight(column)")};` : ""}
 ${sums === "both" ? `  var weight_sum = ${zero};` : ""}
 ${sums === "none" ? "" : `  var bias_sum = ${zero};`}
   for (var row = begin; row < end; row += ${ROWS_AHEAD}u) {
-    // All loads before their first use, so that they are under way together.
-${lines(ROWS_AHEAD, (i) => `    var dy_${i} = ${zero};\n    if (${isThere(i)}) { dy_${i} = load_dy(${at(i)}); }`)}
+${guardedLoads({ names: needsInput ? ["x", "dy"] : ["dy"], count: ROWS_AHEAD, words, isThere, at })}
 ${
   needsInput
     ? wgsl`
-${lines(ROWS_AHEAD, (i) => `    var h_${i} = ${zero};\n    var fact_${i} = vec4<f32>(0.0);`)}
-${lines(ROWS_AHEAD, (i) => `    if (${isThere(i)}) { h_${i} = load_x(${at(i)}); fact_${i} = facts[parameters.facts_offset + row + ${i}u]; }`)}
-${lines(ROWS_AHEAD, (i) => `    h_${i} = select(${zero}, ${normalizedOf(kind, `h_${i}`, `fact_${i}`)}, ${isThere(i)});`)}`
+${lines(ROWS_AHEAD, (i) => `    var fact_${i} = vec4<f32>(0.0);`)}
+${lines(ROWS_AHEAD, (i) => `    if (${isThere(i)}) { fact_${i} = facts[parameters.facts_offset + row + ${i}u]; }`)}
+${lines(ROWS_AHEAD, (i) => `    let h_${i} = select(${zero}, ${normalizedOf(kind, `x_${i}`, `fact_${i}`)}, ${isThere(i)});`)}`
     : ""
 }
 ${
@@ -252,19 +255,19 @@ export function wordsProgram(
     ...dataBindings(tile, data),
     ...{ facts: input("vec4f"), means: input("vec2f"), output: output(storageOf(dtype, 1)) },
   };
-  const g = weight ? "(load_dy(place) * load_weight(place - row * parameters.size))" : "load_dy(place)";
+  const g = weight ? "(read_dy(place) * read_weight(place - row * parameters.size))" : "read_dy(place)";
   return program({
     name: `normalize_gradient_${kind}_words_${dtype}${nameOf(tile)}`,
     bindings: bindings as Record<Data | "facts" | "means" | "output", Storage>,
     parameters: { count: "u32", size: "u32" },
     body: wgsl`
-${dataLoads(tile, data, 1)}
+${dataReads(tile, data, 1)}
 
 fn result_of(place: u32) -> f32 {
   let row = place / parameters.size;
   let fact = facts[parameters.facts_offset + row];
   let mean = means[parameters.means_offset + row];
-  let h = ${normalizedOf(kind, "load_x(place)", "fact")};
+  let h = ${normalizedOf(kind, "read_x(place)", "fact")};
   return ${resultOf(kind, g, "h", "mean.x", "mean.y", "fact.z")};
 }
 

@@ -12,6 +12,7 @@ import {
 } from "../../program/index.js";
 import {
   across,
+  guardedLoads,
   type LaneCount,
   placeInGroup,
   plus,
@@ -54,6 +55,8 @@ export function registerProgram(tile: RegisterTile): Program<RegisterBinding, Re
   bindings.output = output(storageOf(dtype, vector));
   if (sums) Object.assign(bindings, { weight_sums: output("f32"), bias_sums: output("f32") });
   const place = (i: number) => `reducer + ${i}u * LANES`;
+  const at = (i: number) => `first + ${place(i)}`;
+  const loaded = { count: values, words };
   const text: RowText = {
     values,
     vector,
@@ -91,30 +94,18 @@ fn main(${linearBuiltins}) {
   ${placeInGroup("length")}
   let group = workgroup_index(workgroup, workgroups);
   let count = f32(parameters.size);
-${
-  weight
-    ? lines(
-        values,
-        (i) => `  var weight_words_${i} = ${words.type}();
-  if (${place(i)} < parameters.length) { weight_words_${i} = read_weight(${place(i)}); }
-  let weight_${i} = ${words.values(`weight_words_${i}`)};`,
-      )
-    : ""
-}
+${weight ? guardedLoads({ ...loaded, names: ["weight"], isThere: (i) => `${place(i)} < parameters.length`, at: place }) : ""}
 ${sums ? lines(values, (i) => `  var weight_sum_${i} = ${zero};\n  var bias_sum_${i} = ${zero};`) : ""}
   for (var turn = 0u; turn < parameters.turns; turn++) {
     let row = (group * parameters.turns + turn) * SLOTS + slot;
     let length = select(0u, parameters.length, row < parameters.rows);
     let first = row * parameters.length;
-${lines(values, (i) => `    var x_words_${i} = ${words.type}();\n    var dy_words_${i} = ${words.type}();`)}
-    // All loads before their first use, so that they are under way together. Numbers of f16 that are made of them in the same branch
-    // let each wait for the one before: 0.47 of the rate of a copy in place of 0.66.
-${lines(values, (i) => `    if (${isThere(i)}) { x_words_${i} = read_x(first + ${place(i)}); dy_words_${i} = read_dy(first + ${place(i)}); }`)}
-${lines(values, (i) => `    var h_${i} = ${words.values(`x_words_${i}`)};\n    let dy_${i} = ${words.values(`dy_words_${i}`)};`)}
+${guardedLoads({ ...loaded, names: ["x", "dy"], isThere, at })}
+${lines(values, (i) => `    var h_${i} = x_${i};`)}
 ${given ? givenStatistics(kind, text) : computedStatistics[kind](text)}
     let shares = vec2<f32>(${total(g)}, ${total((i) => `(${g(i)} * h_${i})`)});
     let means = sums_of(slot, reducer, shares) / count;
-${lines(values, (i) => `    if (${isThere(i)}) { store(first + ${place(i)}, ${result(i)}); }`)}
+${lines(values, (i) => `    if (${isThere(i)}) { store(${at(i)}, ${result(i)}); }`)}
 ${sums ? lines(values, (i) => `    weight_sum_${i} += dy_${i} * h_${i};\n    bias_sum_${i} += dy_${i};`) : ""}
 ${lanes > 1 ? "    workgroupBarrier(); // before the next row meets where this one did" : ""}
   }

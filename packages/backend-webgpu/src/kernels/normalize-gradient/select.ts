@@ -4,7 +4,7 @@ import { groupsFor, type LaneCount, planRegisters, type RegisterPlan, type Vecto
 /** Values of each place that an invocation holds: of the inputs, and of the sums of columns. */
 const STREAMS = { plain: 2, sums: 4 } as const;
 
-/** Between these, blocks of so many rows or more have sums of their own. */
+/** Between these, blocks of so many rows or more have sums of their own. f16 has no more than the fewest. */
 const LEAST_BLOCKS = 256;
 const MOST_BLOCKS = 1024;
 const ROWS_PER_BLOCK = 32;
@@ -34,7 +34,8 @@ export function planRows(
   const values = Math.max(plan.values, LEAST_VALUES);
   if (!withSums) return { ...plan, values, turns: 1, blocks: plan.workgroups };
   // A workgroup does so many rows at once, and at least those of one turn.
-  const wanted = Math.max(LEAST_BLOCKS, Math.min(MOST_BLOCKS, rows / ROWS_PER_BLOCK));
+  const most = dtype === "f16" ? LEAST_BLOCKS : MOST_BLOCKS;
+  const wanted = Math.max(LEAST_BLOCKS, Math.min(most, rows / ROWS_PER_BLOCK));
   const turns = Math.ceil(plan.workgroups / Math.min(wanted, Math.max(mostBlocks, 1)));
   const blocks = Math.ceil(plan.workgroups / turns);
   return { ...plan, values, turns, blocks, workgroups: blocks };

@@ -1,8 +1,8 @@
 import type { FloatType, NormalizeKind } from "@backplane/core";
 import { floatLayouts, input, type Storage, wgsl, workgroupIndex } from "../../program/index.js";
 import {
+  bindingOf,
   type LaneCount,
-  loadFunction,
   readFunction,
   storageOf,
   type Type,
@@ -56,39 +56,22 @@ export function dataBindings(
   names: readonly Data[],
 ): Record<string, Storage> {
   const storage = input(storageOf(dtype, vector));
-  return Object.fromEntries(names.filter((name) => !isOver(over, name)).map((name) => [name, storage]));
-}
-
-function isOver(over: Over, name: Data): boolean {
-  return name !== "weight" && over[name];
-}
-
-/** `loaded` is the number of elements of a load; words of f16 at any place are read one element at a time. */
-export function dataLoads({ dtype, over }: GradientTile, names: readonly Data[], loaded: Vector): string {
-  return functions(
-    dtype,
-    names.map((name) => loadFunction(bindingOf(over, name), dtype, typeOf(loaded), `load_${name}`)),
+  return Object.fromEntries(
+    names.filter((name) => bindingOf(over, name) === name).map((name) => [name, storage]),
   );
 }
 
-/** Functions that load words, of which values are made later. */
-export function dataReads({ dtype, vector, over }: GradientTile, names: readonly Data[]): string {
-  return functions(
-    dtype,
-    names.map((name) => readFunction(name, dtype, typeOf(vector), bindingOf(over, name))),
-  );
-}
-
-function functions(dtype: FloatType, own: readonly string[]): string {
+/** Functions that load words of `loaded` elements. */
+export function dataReads(
+  { dtype, vector, over }: GradientTile,
+  names: readonly Data[],
+  loaded: Vector = vector,
+): string {
   return wgsl`
 ${workgroupIndex}
 ${floatLayouts[dtype].functions}
-${own.join("\n")}
+${names.map((name) => readFunction(name, dtype, typeOf(loaded), bindingOf(over, name))).join("\n")}
 `;
-}
-
-function bindingOf(over: Over, name: Data): string {
-  return isOver(over, name) ? "output" : name;
 }
 
 /** The suffix of a program's name. */

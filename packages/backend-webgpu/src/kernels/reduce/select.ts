@@ -48,9 +48,9 @@ const BUSY_INVOCATIONS = 65_536;
 
 /**
  * Most loads of an invocation before more of them share an output: an invocation with only a few loads does
- * little else than share. For wide loads, narrow ones, and either if `BUSY_INVOCATIONS` would not run.
+ * little else than share. For wide loads, those of eight f16, narrow ones, and either if `BUSY_INVOCATIONS` would not run.
  */
-const LOADS_PER_LANE = { wide: 32, narrow: 96, few: 4 } as const;
+const LOADS_PER_LANE = { wide: 32, eights: 16, narrow: 96, few: 4 } as const;
 
 /** Loads that an invocation should have left after outputs are cut into segments. */
 const LOADS_PER_LANE_OF_SEGMENT = 16;
@@ -104,15 +104,16 @@ export const reduceVariants: readonly ReduceVariant[] = [
     requires: () => true,
     fits: () => true,
     prefers: () => true,
-    lanes: ({ along, wide, length, outputs }) => {
+    lanes: ({ dtype, along, wide, length, outputs }) => {
       if (along === "kept") {
         const { least, usual } = LANES_ACROSS;
         const isShared = length >= usual * LOADS_PER_LANE_OF_SEGMENT || outputs * usual <= BUSY_INVOCATIONS;
         return lanesFor(REDUCE_WORKGROUP / outputs, isShared ? usual : least);
       }
-      const { few, narrow, wide: whole } = LOADS_PER_LANE;
+      const { few, narrow, wide: whole, eights } = LOADS_PER_LANE;
+      const most = wide ? (dtype === "f16" ? eights : whole) : narrow;
       const busy = Math.min(length / few, BUSY_INVOCATIONS / outputs);
-      return lanesFor(Math.max(length / (wide ? whole : narrow), busy), length > few ? 4 : 1);
+      return lanesFor(Math.max(length / most, busy), length > few ? 4 : 1);
     },
   },
 ];

@@ -24,9 +24,13 @@ export interface ShareText {
   readonly finish: string;
 }
 
-/** Loads in flight per invocation; half as many of those that leave two values, whose exponentials fill registers. */
+/**
+ * Loads in flight per invocation; half as many of those that leave two values, whose exponentials fill registers, where few share an
+ * output.
+ */
 export function unrollOf(tile: ReduceTile): number {
-  return 4 / loadedValues(tile).length;
+  const isShared = tile.lanes === "subgroup" || tile.lanes > 4;
+  return isShared ? 4 : 4 / loadedValues(tile).length;
 }
 
 export function shareText(tile: ReduceTile): ShareText {

@@ -1,6 +1,16 @@
 import type { FloatType } from "@backplane/core";
 import { floatLayouts, linearBuiltins, lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
-import { components, loadFunction, storeFunction, storeWord, type Type, typeOf } from "./text.wgsl.js";
+import {
+  components,
+  guardedLoads,
+  loadFunction,
+  readFunction,
+  storeFunction,
+  storeWord,
+  type Type,
+  typeOf,
+  wordsOf,
+} from "./text.wgsl.js";
 import type { ApplyForm, Vector } from "./tile.js";
 
 /** Lines, or loads of a row, for which an invocation keeps what it knows of its rows. */
@@ -40,7 +50,9 @@ export function applyMain(text: ApplyText): string {
   const words = isOfWords(text);
   // Words of f16 at any place are read one element at a time, and written whole.
   const loads = streams.map(({ name, binding }) =>
-    loadFunction(binding, dtype, words ? typeOf(1) : type, `load_${name}`),
+    form === "flat"
+      ? loadFunction(binding, dtype, words ? typeOf(1) : type, `load_${name}`)
+      : readFunction(name, dtype, type, binding),
   );
   return wgsl`
 ${loads.join("\n")}
@@ -79,7 +91,10 @@ const keptPlaces: Readonly<Record<"lines" | "rows", (size: number) => string>> =
 };
 
 /** An invocation takes `LINES_APPLIED` loads that have the same facts. */
-function keptMain({ form, streams, facts, result }: ApplyText, { size, f }: Type): string {
+function keptMain({ dtype, form, streams, facts, result }: ApplyText, type: Type): string {
+  const { size, f } = type;
+  const isThere = (i: number) => `${i}u < left`;
+  const at = (i: number) => `first + ${i}u * step`;
   const known = form === "rows" ? 1 : size;
   const fact = (component: string) =>
     Array.from({ length: known }, (_, i) => `fact_${i}${component}`).join(", ");
@@ -92,17 +107,18 @@ function keptMain({ form, streams, facts, result }: ApplyText, { size, f }: Type
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
 ${keptPlaces[form === "rows" ? "rows" : "lines"](size)}
-${streams.map(({ name }) => lines(LINES_APPLIED, (i) => `  var ${name}_${i} = ${f}(0.0);`)).join("\n")}
-${streams
-  .map(({ name }) =>
-    lines(LINES_APPLIED, (i) => `  if (${i}u < left) { ${name}_${i} = load_${name}(first + ${i}u * step); }`),
-  )
-  .join("\n")}
+${guardedLoads({
+  names: streams.map(({ name }) => name),
+  count: LINES_APPLIED,
+  words: wordsOf(dtype, type),
+  isThere,
+  at,
+})}
 ${lines(known, (i) => `  let fact_${i} = statistics[row + ${i}u];`)}
 ${Object.entries(facts)
   .map(([name, component]) => `  let ${name} = ${f}(${fact(component)});`)
   .join("\n")}
-${lines(LINES_APPLIED, (i) => `  if (${i}u < left) { store(first + ${i}u * step, ${own(i)}); }`)}
+${lines(LINES_APPLIED, (i) => `  if (${isThere(i)}) { store(${at(i)}, ${own(i)}); }`)}
 }
 `;
 }

@@ -3,6 +3,7 @@ export { divideRows, type RowPasses } from "./pieces.js";
 export {
   type ApplyPlan,
   type Extents,
+  FULL_REGISTERS,
   groupsFor,
   leastSegment,
   planApply,
@@ -17,9 +18,11 @@ export {
 } from "./select.js";
 export {
   across,
+  bindingOf,
   components,
   each,
   firstOfRow,
+  guardedLoads,
   larger,
   loadFunction,
   placeInGroup,

@@ -1,5 +1,5 @@
 import type { FloatType } from "@backplane/core";
-import { type ElementType, floatLayouts, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
+import { type ElementType, floatLayouts, lines, WORKGROUP_SIZE, wgsl } from "../../program/index.js";
 import type { Along, LaneCount, Vector } from "./tile.js";
 
 /** Values whose text is the same for one and for several elements. */
@@ -51,42 +51,70 @@ export function storageOf(dtype: FloatType, vector: Vector): ElementType {
   return vector === 4 ? quad : single;
 }
 
-/** From what a binding of quads holds. */
-const unpackedQuads: Readonly<Record<FloatType, (quad: string) => string>> = {
-  f32: (quad) => quad,
-  f16: (quad) => `quad_of(${quad})`,
-};
-
-/** A function called `as`, whose `place` counts vectors from the start of the region. */
-export function loadFunction(name: string, dtype: FloatType, { f, size }: Type, as = "load"): string {
-  const offset = `parameters.${name}_offset`;
-  const texts: Readonly<Record<Vector, string>> = {
-    1: floatLayouts[dtype].load(name, `(${offset} + place)`),
-    2: `unpack2x16float(${name}[(${offset} >> 1u) + place])`,
-    4: unpackedQuads[dtype](`${name}[${offset} + place]`),
-  };
-  return `fn ${as}(place: u32) -> ${f} { return ${texts[size]}; }`;
+/** The binding that shows an input: that of the results, if these go over it. */
+export function bindingOf<Name extends string>(
+  over: { readonly [name in Name]?: boolean },
+  name: Name,
+): string {
+  return over[name] === true ? "output" : name;
 }
 
-/** What a load of whole words brings, and the WGSL expression that makes values of a variable that holds it. */
+/** What a load brings, and the WGSL expression that makes values of it. */
 export interface Words {
   readonly type: string;
   readonly values: (words: string) => string;
 }
 
-/** f16 must have more than one element. */
+/** Single elements of f16, which share words, are values already. */
 export function wordsOf(dtype: FloatType, { f, size }: Type): Words {
-  if (dtype === "f32") return { type: f, values: (words) => words };
+  if (dtype === "f32" || size === 1) return { type: f, values: (words) => words };
   return size === 4
-    ? { type: "vec2<u32>", values: unpackedQuads.f16 }
+    ? { type: "vec2<u32>", values: (words) => `quad_of(${words})` }
     : { type: "u32", values: (words) => `unpack2x16float(${words})` };
 }
 
-/** A function called `read_name`, whose `place` counts vectors from the start of the region of binding `from`. */
-export function readFunction(name: string, dtype: FloatType, type: Type, from: string): string {
-  const offset = `parameters.${from}_offset`;
-  const start = dtype === "f16" && type.size === 2 ? `(${offset} >> 1u)` : offset;
-  return `fn read_${name}(place: u32) -> ${wordsOf(dtype, type).type} { return ${from}[${start} + place]; }`;
+function wordsAt(place: string, binding: string, dtype: FloatType, { size }: Type): string {
+  const offset = `parameters.${binding}_offset`;
+  if (size === 1) return floatLayouts[dtype].load(binding, `(${offset} + ${place})`);
+  return `${binding}[${size === 2 ? `(${offset} >> 1u)` : offset} + ${place}]`;
+}
+
+/** A function called `as`, whose `place` counts vectors from the start of the region. */
+export function loadFunction(binding: string, dtype: FloatType, type: Type, as = "load"): string {
+  const words = wordsAt("place", binding, dtype, type);
+  return `fn ${as}(place: u32) -> ${type.f} { return ${wordsOf(dtype, type).values(words)}; }`;
+}
+
+/** A function called `read_name` for `guardedLoads`, whose `place` counts vectors from the start of the region of binding `from`. */
+export function readFunction(name: string, dtype: FloatType, type: Type, from: string = name): string {
+  return `fn read_${name}(place: u32) -> ${wordsOf(dtype, type).type} { return ${wordsAt("place", from, dtype, type)}; }`;
+}
+
+/** Loads of each of some inputs, some of which may be of no element. */
+export interface GuardedLoads {
+  readonly names: readonly string[];
+  readonly count: number;
+  readonly words: Words;
+  /** WGSL expression: what is loaded where there is no element. */
+  readonly nothing?: string;
+  /** WGSL expressions: whether there are elements for a load, and its place. */
+  isThere(i: number): string;
+  at(i: number): string;
+}
+
+/**
+ * Statements that make variables name_0, name_1 and so on of each name. All loads come before their first use, so that they are under
+ * way together: also before numbers are made of words, since branches that do both let each load wait for the one before.
+ */
+export function guardedLoads({ names, count, words, nothing, isThere, at }: GuardedLoads): string {
+  const all = (text: (name: string, i: number) => string) =>
+    names.map((name) => lines(count, (i) => text(name, i))).join("\n");
+  const read = (i: number) =>
+    names.map((name) => `words_of_${name}_${i} = read_${name}(${at(i)});`).join(" ");
+  return wgsl`
+${all((name, i) => `var words_of_${name}_${i} = ${nothing ?? `${words.type}()`};`)}
+${lines(count, (i) => `if (${isThere(i)}) { ${read(i)} }`)}
+${all((name, i) => `var ${name}_${i} = ${words.values(`words_of_${name}_${i}`)};`)}`;
 }
 
 /** Likewise, for whole words. */

@@ -16,13 +16,15 @@ import {
   type ApplyForm,
   across,
   applyMain,
+  bindingOf,
   components,
   firstOfRow,
-  loadFunction,
+  guardedLoads,
   placeInGroup,
   placeInRow,
   placeInSegment,
   plus,
+  readFunction,
   resultType,
   sharedResult,
   sharing,
@@ -30,9 +32,9 @@ import {
   storeFunction,
   tree,
   typeOf,
+  wordsOf,
 } from "../rows/index.js";
 import {
-  bindingOf,
   inputBindings,
   nameOf,
   needsOutput,
@@ -43,6 +45,8 @@ import {
   type SumsTile,
   termOf,
 } from "./text.wgsl.js";
+
+const inputs = ["y", "dy"] as const;
 
 export type RowBinding = "y" | "dy" | "output";
 
@@ -64,8 +68,7 @@ export function registerProgram(tile: RegisterTile): Program<RowBinding, "rows" 
     body: wgsl`
 ${resultFunctions(kind, type)}
 ${floatLayouts[dtype].functions}
-${loadFunction(bindingOf(over, "y"), dtype, type, "load_y")}
-${loadFunction(bindingOf(over, "dy"), dtype, type, "load_dy")}
+${inputs.map((name) => readFunction(name, dtype, type, bindingOf(over, name))).join("\n")}
 ${storeFunction(dtype, type)}
 ${sharing(along, lanes)}
 ${sharedResult("sum_of", plus, shared, lanes)}
@@ -76,9 +79,7 @@ fn main(${linearBuiltins}) {
   let row = workgroup_index(workgroup, workgroups) * SLOTS + slot;
   let length = select(0u, parameters.length, row < parameters.rows);
   let first = ${firstOfRow[along]};
-${lines(values, (i) => `  var y_${i} = ${type.f}(0.0);\n  var dy_${i} = ${type.f}(0.0);`)}
-  // All loads before their first use, so that they are under way together.
-${lines(values, (i) => `  if (${isThere(i)}) { y_${i} = load_y(${at(i)}); dy_${i} = load_dy(${at(i)}); }`)}
+${guardedLoads({ names: inputs, count: values, words: wordsOf(dtype, type), isThere, at })}
   let own = ${sum};
   let sum = ${type.f}(sum_of(slot, reducer, ${along === "length" ? across(type, "own", plus) : "own"}));
 ${lines(values, (i) => `  if (${isThere(i)}) { store(${at(i)}, ${resultOf(kind, `y_${i}`, `dy_${i}`, "sum")}); }`)}
@@ -108,7 +109,7 @@ export function sumsProgram(tile: SumsTile): Program<SumsBinding, SumsParameter>
   const terms = Array.from({ length: count }, (_, i) =>
     withOutput ? termOf("softmax", `y_${i}`, `dy_${i}`) : `dy_${i}`,
   );
-  const names = withOutput ? ["y", "dy"] : ["dy"];
+  const names = withOutput ? inputs : ["dy"];
   const bindings = {
     ...Object.fromEntries(names.map((name) => [name, input(storage)])),
     sums: output("f32"),
@@ -122,7 +123,7 @@ export function sumsProgram(tile: SumsTile): Program<SumsBinding, SumsParameter>
     body: wgsl`
 ${workgroupIndex}
 ${floatLayouts[dtype].functions}
-${names.map((name) => loadFunction(name, dtype, type, `load_${name}`)).join("\n")}
+${names.map((name) => readFunction(name, dtype, type)).join("\n")}
 ${sharing(along, lanes)}
 ${sharedResult("sum_of", plus, shared, lanes)}
 
@@ -132,9 +133,7 @@ fn main(${linearBuiltins}) {
   let first = ${firstOfRow[along]};
   var own = ${type.f}(0.0);
   for (var next = start + reducer; next < end; next += ${count}u * LANES) {
-    // All loads before their first use, so that they are under way together.
-${names.map((name) => lines(count, (i) => `    var ${name}_${i} = ${type.f}(0.0);`)).join("\n")}
-${lines(count, (i) => `    if (${place(i)} < end) { ${names.map((name) => `${name}_${i} = load_${name}(${at(i)});`).join(" ")} }`)}
+${guardedLoads({ names, count, words: wordsOf(dtype, type), isThere: (i) => `${place(i)} < end`, at })}
     own += ${tree(terms, plus)};
   }
   let total = sum_of(slot, reducer, ${along === "length" ? across(type, "own", plus) : "own"});
@@ -171,7 +170,7 @@ ${resultFunctions(kind, resultType(tile))}
 ${floatLayouts[dtype].functions}
 ${applyMain({
   ...{ dtype, form, vector },
-  streams: (["y", "dy"] as const).map((name) => ({ name, binding: bindingOf(over, name) })),
+  streams: inputs.map((name) => ({ name, binding: bindingOf(over, name) })),
   facts: { sum: "" },
   result: (_type, [y, dy]) => resultOf(kind, y!, dy!, "sum"),
 })}

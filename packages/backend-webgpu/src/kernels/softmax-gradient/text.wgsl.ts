@@ -49,11 +49,6 @@ export function inputBindings({ dtype, vector, over }: ResultTile): Record<strin
   return { ...(over.y ? {} : { y: input(storage) }), ...(over.dy ? {} : { dy: input(storage) }) };
 }
 
-/** The binding that shows an input. */
-export function bindingOf(over: Over, name: keyof Over): string {
-  return over[name] ? "output" : name;
-}
-
 /** What results call. */
 export function resultFunctions(kind: SoftmaxKind, type: Type): string {
   if (kind === "softmax") return workgroupIndex;

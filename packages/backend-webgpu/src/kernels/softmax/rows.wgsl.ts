@@ -14,6 +14,7 @@ import {
   sharing,
   type Type,
   type Vector,
+  type Words,
 } from "../rows/index.js";
 
 /*
@@ -84,6 +85,11 @@ export function weightFunction(name: string, type: Type, source: StatisticsTile[
   if (source === "f16")
     return `fn ${name}(difference: ${type.f}) -> ${type.f} { return exp(max(difference, ${type.f}(-110.0))); }`;
   return `fn ${name}(difference: ${type.f}) -> ${type.f} { return ${type.f}(${each(type, "difference", (x) => `decay(${x})`)}); }`;
+}
+
+/** WGSL expression: what loads of no element bring, -Infinity, whose weight is 0. */
+export function nothingIn({ type }: Words): string {
+  return /u32/.test(type) ? `${type}(0xfc00fc00u)` : `${type}(from_bits(0xff800000u))`;
 }
 
 /** From the difference x - m, or its weight, to a result. `last` is 1 / S or ln S. */
