@@ -121,6 +121,23 @@ export const integerCases: Readonly<Record<string, IntegerCase>> = {
       tf.maxPool(tf.tensor4d([big, big + 1, -big, -big - 1], [1, 1, 4, 1], "int32"), [1, 2], [1, 2], "valid"),
     expected: [big + 1, -big],
   },
+  MaxPoolWithArgmax: {
+    run: () => {
+      const x = tf.tensor4d([big, -(2 ** 31), big + 1, -big, -(2 ** 31), -big - 1], [1, 1, 3, 2], "int32");
+      const { result, indexes } = tf.maxPoolWithArgmax(x, [1, 2], [1, 1], "same", true);
+      return [result!, indexes!];
+    },
+    // Two channels; the last window holds one pixel and a place of the padding.
+    expected: [big + 1, -big, big + 1, -big, -(2 ** 31), -big - 1, 2, 3, 2, 3, 4, 5],
+  },
+  "MaxPoolWithArgmax of padding and the least number": {
+    run: () => {
+      const x = tf.fill([2, 2, 2, 1], -(2 ** 31), "int32") as tf.Tensor4D;
+      const { result, indexes } = tf.maxPoolWithArgmax(x, [4, 4], [1, 1], "same", true);
+      return [result!, indexes!];
+    },
+    expected: [...new Array<number>(8).fill(-(2 ** 31)), 0, 0, 0, 0, 4, 4, 4, 4],
+  },
   ResizeNearestNeighbor: {
     run: () => tf.image.resizeNearestNeighbor(tf.tensor3d([big, -big], [1, 2, 1], "int32"), [1, 4]),
     expected: [big, big, -big, -big],

@@ -38,6 +38,7 @@ export const rawCases: Readonly<Record<string, RawCase>> = {
     shapes: { x: [1, 2, 2, 3], y: [1, 2, 2, 3], dy: [1, 2, 2, 3] },
     attributes: normalization,
   },
+  Atan2: { shapes: { a: [4], b: [4] }, attributes: {} },
   EluGrad: { shapes: { dy: [4], y: [4] }, attributes: {} },
   Conv2D: { shapes: { x: images, filter: [2, 2, 1, 2] }, attributes: convolution },
   FusedConv2D: {

@@ -128,6 +128,9 @@ const floorDiv = ofCommonType((e, x, y) => e.binary("floorDiv", x, y));
 
 const squaredDifference = ofCommonType((e, x, y) => e.unary("square", e.binary("sub", x, y)));
 
+const atan2 = arithmetic("atan2");
+const atan2OfWhole = formula((e, y, x) => e.binary("atan2", e.convert("f32", y!), e.convert("f32", x!)));
+
 const prelu = formula((e, value, slope) => leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)));
 
 const eluGradient = formula((e, ...nodes) => {
@@ -187,7 +190,11 @@ export const binaryKernels: Kernels = {
   Maximum: arithmetic("max"),
   Minimum: arithmetic("min"),
   Mod: arithmetic("mod"),
-  Atan2: arithmetic("atan2"),
+  Atan2: (call: BinaryCall) => {
+    if (commonType(call.inputs) === "f32") return atan2(call);
+    const { a, b } = call.inputs;
+    return elementwise(call.backend, "float32", [a, b], atan2OfWhole);
+  },
   Pow: (call: BinaryCall) => {
     if (commonType(call.inputs) === "f32") return power(call);
     const { a, b } = call.inputs;

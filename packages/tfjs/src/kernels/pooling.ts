@@ -1,12 +1,12 @@
 import type { Pool2dArguments } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { asType, elementwise, typed } from "./elementwise.js";
+import { asType, elementwise, type Node, typed } from "./elementwise.js";
 import { type Conv2dInfo, type Pad, type Pair, paddingOf, type Rounding } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { pad } from "./moves.js";
 import { reduce } from "./reduce.js";
-import { unfold, windowsOf2d } from "./windows.js";
+import { largestOf, unfold, windowsOf2d } from "./windows.js";
 
 export interface PoolAttributes {
   readonly filterSize: Pair;
@@ -98,17 +98,60 @@ function poolFloats(
   return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
 }
 
-/** The largest whole number of each window: core pools floats only. */
-function maxPoolIntegers(
-  backend: BackplaneBackend,
-  x: TensorInfo,
-  info: backend_util.Conv2DInfo,
-): TensorInfo {
+/** The elements of all windows of whole numbers: core pools floats only. */
+function windowsOfIntegers(backend: BackplaneBackend, x: TensorInfo, info: Conv2dInfo): TensorInfo {
+  return compose(backend, (made) =>
+    unfold(backend, typed(backend, made, x, "int32"), windowsOf2d(info), -(2 ** 31)),
+  );
+}
+
+function maxPoolIntegers(backend: BackplaneBackend, x: TensorInfo, info: Conv2dInfo): TensorInfo {
   return compose(backend, (made) => {
-    const integers = typed(backend, made, x, "int32");
-    const elements = made(unfold(backend, integers, windowsOf2d(info), -(2 ** 31)));
+    const elements = made(windowsOfIntegers(backend, x, info));
     return reduce(backend, "max", elements, [2], info.outShape);
   });
+}
+
+/** The largest whole number of each window, and its pixel. */
+function largestIntegers(
+  backend: BackplaneBackend,
+  x: TensorInfo,
+  info: Conv2dInfo,
+): [TensorInfo, TensorInfo] {
+  const { filterWidth, inWidth, strideHeight, strideWidth, padInfo } = info;
+  return compose(backend, (made): [TensorInfo, TensorInfo] => {
+    const elements = made(windowsOfIntegers(backend, x, info));
+    const places = { ...made(largestOf(backend, elements)), shape: info.outShape };
+    const pixels = elementwise(backend, "int32", [places], (e, place) => {
+      const whole = (value: number) => e.number(value, "i32");
+      const at = (axis: number, stride: number, before: number, within: Node) => {
+        const begin = e.binary("sub", e.binary("mul", e.index(axis), whole(stride)), whole(before));
+        // The padding is as large as the least number; the first pixel of a window of such numbers is one of them.
+        return e.binary("max", e.binary("add", begin, within), whole(0));
+      };
+      const [row, column] = [
+        at(1, strideHeight, padInfo.top, e.binary("div", place!, whole(filterWidth))),
+        at(2, strideWidth, padInfo.left, e.binary("rem", place!, whole(filterWidth))),
+      ];
+      return e.binary("add", e.binary("mul", row, whole(inWidth)), column);
+    });
+    return [reduce(backend, "max", elements, [2], info.outShape), pixels];
+  });
+}
+
+/** The largest float of each window, and its pixel. */
+function largestFloats(backend: BackplaneBackend, x: TensorInfo, info: Conv2dInfo): [TensorInfo, TensorInfo] {
+  const input = backend.place(x);
+  const output = backend.output(info.outShape, "float32");
+  const pixels = backend.output(info.outShape, "int32");
+  backend.compute.pool2d({
+    kind: "max",
+    ...poolingOf(info),
+    input,
+    output: output.handle,
+    indices: pixels.handle,
+  });
+  return [output, pixels];
 }
 
 function maxPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
@@ -132,18 +175,11 @@ function maxPoolWithArgmax({
 }: Call<"x", PoolAttributes & { includeBatchInIndex: boolean }>): TensorInfo[] {
   const info = pool2dInfo(x.shape, attrs);
   return compose(backend, (made): TensorInfo[] => {
-    const input = backend.place(typed(backend, made, x, "float32"));
-    const output = backend.output(info.outShape, "float32");
-    const places = made(backend.output(info.outShape, "int32"));
-    backend.compute.pool2d({
-      kind: "max",
-      ...poolingOf(info),
-      input,
-      output: output.handle,
-      indices: places.handle,
-    });
+    const largest = x.dtype === "float32" ? largestFloats : largestIntegers;
+    const [output, pixels] = largest(backend, x, info);
+    made(pixels);
     const [, height, width, channels] = info.inShape;
-    const indices = elementwise(backend, "int32", [places], (e, pixel) => {
+    const indices = elementwise(backend, "int32", [pixels], (e, pixel) => {
       const place = e.binary("add", e.binary("mul", pixel, e.number(channels, "i32")), e.index(3));
       if (!attrs.includeBatchInIndex) return place;
       const image = e.binary("mul", e.index(0), e.number(height * width * channels, "i32"));

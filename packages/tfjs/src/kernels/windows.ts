@@ -106,7 +106,8 @@ export function largestOf(backend: BackplaneBackend, elements: TensorInfo): Tens
   const { shape } = elements;
   const input = backend.place(elements);
   const output = backend.output(shape.toSpliced(2, 1), "int32");
-  backend.compute.argReduce({ kind: "argMax", shape, axis: 2, input, output: output.handle });
+  const dtype = elements.dtype === "int32" ? "i32" : "f32";
+  backend.compute.argReduce({ kind: "argMax", shape, axis: 2, input, output: output.handle, dtype });
   return output;
 }
 
