@@ -2,6 +2,7 @@ import {
   type BackendProvider,
   BackendRegistry,
   type Capabilities,
+  checkNames,
   type SwapReport,
   SwitchableBackend,
 } from "@backplane/core";
@@ -74,6 +75,7 @@ export async function register(
   providers: Iterable<BackendProvider>,
   options: RegisterOptions = {},
 ): Promise<Registration> {
+  checkNames("register", options, ["name", "use", "hostElements"]);
   const { name = "backplane", use = true, hostElements = defaultHostElements } = options;
   if (typeof name !== "string" || name === "" || name.includes("_"))
     throw new TypeError(

@@ -25,6 +25,18 @@ describe("register", () => {
     await assert.rejects(register(tf, [cpu()], { name }), /a backend named registered is registered already/);
   });
 
+  it("refuses unknown options", async () => {
+    const options = { hostElement: 0 } as object;
+    await assert.rejects(register(tf, [cpu()], options), {
+      code: "INVALID_ARGUMENT",
+      message: "register: hostElement is unknown (is hostElements meant?); allowed: name, use, hostElements",
+    });
+    await assert.rejects(
+      register(tf, [cpu()], null as never),
+      /register: options is null; allowed: an object/,
+    );
+  });
+
   it("rejects if no provider can be opened", async () => {
     const reason = "there is none";
     const missing = {
