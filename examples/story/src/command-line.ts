@@ -38,3 +38,16 @@ export function numberFrom(name: string, text: string, least: number, most: numb
     throw new UsageError(`--${name} is "${text}"; allowed: numbers from ${least} to ${most}`);
   return value;
 }
+
+/** A call of the program with the options that have a value, for people to copy to a shell. */
+export function callWith(options: Readonly<Record<string, string | undefined>>): string {
+  const words = Object.entries(options).flatMap(([name, value]) =>
+    value === undefined ? [] : [`--${name}`, quoted(value)],
+  );
+  return `npx -y pnpm@12 story ${words.join(" ")}`;
+}
+
+/** One word for a shell, with whatever is in it. */
+function quoted(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}

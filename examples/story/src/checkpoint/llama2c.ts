@@ -47,9 +47,7 @@ export async function readLlama2c(file: ByteSource): Promise<Checkpoint> {
   const sizes = { size, hidden, layers, heads, kvHeads, headSize, vocabulary, length, epsilon: 1e-5 };
   const fault = faultOf(sizes);
   if (fault !== undefined)
-    throw new FileError(
-      `It is neither a GGUF file nor a checkpoint of llama2.c: as the latter, its ${fault}.`,
-    );
+    throw new FileError(`It is neither a GGUF file nor a checkpoint of llama2.c: as the latter, ${fault}.`);
   const shapes = storedShapes(sizes);
   const layerWeights = order.reduce((sum, name) => sum + shapes[name][0] * shapes[name][1], 0);
   const vocabularies = words < 0 ? 2 : 1;

@@ -11,6 +11,7 @@ import { registry } from "../backends.js";
 import { checkWritable, FileSource } from "../checkpoint/disk.js";
 import { FileError, named } from "../checkpoint/file.js";
 import { weightBytes } from "../checkpoint/load.js";
+import { callWith } from "../command-line.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
 import { Random } from "../random.js";
@@ -80,7 +81,8 @@ export async function trainAdapter(
     const { prompt } = options;
     await writeText({ backend, transformer, tokenizer, prompt, options, outputs, signal });
   }
-  notes.write(`\nTo use it: npx -y pnpm@12 story --model ${options.model} --adapter ${options.save}\n`);
+  const files = { model: options.model, tokenizer: options.tokenizer, adapter: options.save };
+  notes.write(`\nTo use it: ${callWith(files)}\n`);
   transformer.free();
   adapter.free();
   disposeParameters(parameters);

@@ -6,6 +6,7 @@ import { registry } from "../backends.js";
 import { checkWritable } from "../checkpoint/disk.js";
 import { named } from "../checkpoint/file.js";
 import { SHAPE_KEY, shapeFrom } from "../checkpoint/trained.js";
+import { callWith } from "../command-line.js";
 import { Transformer } from "../model.js";
 import type { Options } from "../options.js";
 import { Random } from "../random.js";
@@ -94,7 +95,7 @@ export async function trainModel({ options, start, swaps, outputs, signal }: Tra
   const transformer = new Transformer(backend, training.shape, weightsOf(backend, parameters), room);
   const writing = { ...options, swap: swaps ? Math.ceil(options.tokens / TURNS) : 0 };
   await writeText({ backend, transformer, tokenizer, prompt, options: writing, outputs, signal });
-  notes.write(`To read more of it: npx -y pnpm@12 story --model ${options.save}\n`);
+  notes.write(`To read more of it: ${callWith({ model: options.save })}\n`);
 }
 
 interface Training {
@@ -183,11 +184,10 @@ async function sample(
   return text;
 }
 
-/** Says how to go on with a training that was interrupted. */
-export function continuation({ model, tokenizer, text, save }: Options): string {
-  const given = Object.entries({ model, tokenizer, text, resume: save, save });
-  const words = given.flatMap(([name, path]) => (path === undefined ? [] : [`--${name}`, path]));
-  return `To go on: npx -y pnpm@12 story ${words.join(" ")}\n`;
+/** Says how to go on with a training that was interrupted, to the same bits: on the backend that was asked for. */
+export function continuation({ model, tokenizer, text, save, backend }: Options): string {
+  const chosen = backend === "auto" ? undefined : backend;
+  return `To go on: ${callWith({ model, tokenizer, text, resume: save, save, backend: chosen })}\n`;
 }
 
 /** A whole number with commas. */
