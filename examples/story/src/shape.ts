@@ -40,7 +40,8 @@ const counts = [
 export function faultOf(shape: Omit<Shape, "frequencies">): string | undefined {
   const fault = faultOfCounts(shape, counts);
   if (fault !== undefined) return fault;
-  const { heads, kvHeads, headSize, window = 1 } = shape;
+  const { heads, kvHeads, headSize, epsilon, window = 1 } = shape;
+  if (!Number.isFinite(epsilon) || epsilon < 0) return `epsilon is ${epsilon}`;
   if (!Number.isSafeInteger(window) || window < 1) return `window is ${window}`;
   if (heads % kvHeads !== 0) return `${heads} heads do not divide into ${kvHeads} heads of keys`;
   return headSize % 2 === 0 ? undefined : `a head has ${headSize} elements, which do not form pairs`;

@@ -134,6 +134,20 @@ describe("model files", () => {
       expect(await refusal(ggufFile("F32", { metadata: [[key, type, value]] }))).to.match(message);
   });
 
+  it("are refused if numbers in them cannot be computed with", async () => {
+    for (const [key, value, message] of [
+      ["llama.attention.layer_norm_rms_epsilon", Number.NaN, "epsilon is NaN"],
+      ["llama.attention.layer_norm_rms_epsilon", -1, "epsilon is -1"],
+      ["llama.attention.layer_norm_rms_epsilon", Number.POSITIVE_INFINITY, "epsilon is Infinity"],
+      ["llama.rope.freq_base", Number.NaN, "llama.rope.freq_base is NaN"],
+      ["llama.rope.freq_base", 0, "llama.rope.freq_base is 0"],
+      ["llama.rope.freq_base", -1, "llama.rope.freq_base is -1"],
+    ] as const)
+      expect(await refusal(ggufFile("F32", { metadata: [[key, "f32", value]] }))).to.equal(
+        `Its header makes no sense: ${message}.`,
+      );
+  });
+
   it("are refused if what they say of themselves makes no sense", async () => {
     const saying = (text: string) => refusal(safetensorsFile({ __metadata__: { [SHAPE_KEY]: text } }));
     const changed = (change: object) => saying(JSON.stringify({ ...shape, ...change }));
@@ -144,6 +158,7 @@ describe("model files", () => {
       [{ heads: "4" }, 'heads is "4"'],
       [{ window: null }, "window is null"],
       [{ epsilon: null }, "epsilon is null"],
+      [{ epsilon: -1 }, "epsilon is -1"],
       [{ frequencies: undefined }, "frequencies are no numbers for at most 8 pairs"],
       [{ frequencies: ["1"] }, "frequencies are no numbers for at most 8 pairs"],
     ] as const)
@@ -194,9 +209,21 @@ describe("tokenizers", () => {
     }
   });
 
+  it("have a byte-order mark for a piece, if it is one", async () => {
+    const mark = pieces.length - 1;
+    const marked = pieces.with(mark, ["\uFEFF", 0]);
+    const texts = marked.map(([text]) => text);
+    const metadata = [["tokenizer.ggml.tokens", "texts", texts]] as const;
+    for (const tokenizer of [
+      readLlama2cTokenizer(llama2cTokenizerFile(marked), shape.vocabulary),
+      (await readCheckpoint(new MemorySource(ggufFile("F32", { metadata })))).tokenizer!,
+    ])
+      expect(tokenizer.encode("\uFEFF")).to.include(mark);
+  });
+
   it("give back the text, also if a character is spread over tokens", () => {
     for (const tokenizer of [fromLlama2c, fromGguf])
-      for (const text of ["the sun and  the sea", " naïve ☃", "a"]) {
+      for (const text of ["the sun and  the sea", " naïve ☃", "a", "\uFEFFa\uFEFF"]) {
         const joiner = new TextJoiner(tokenizer, true);
         const [, ...tokens] = tokenizer.encode(text);
         expect(tokens.map((token) => joiner.add(token)).join("")).to.equal(text);

@@ -1,3 +1,4 @@
+import { textOf } from "../tokenizer/tokenizer.js";
 import { type ByteSource, FileError } from "./file.js";
 
 export type MetadataValue = number | bigint | string | boolean | readonly MetadataValue[];
@@ -103,7 +104,7 @@ class HeaderReader {
   string(): string {
     const length = this.u64();
     const from = this.#skip(length);
-    return new TextDecoder().decode(this.#bytes.subarray(from, from + length));
+    return textOf(this.#bytes.subarray(from, from + length));
   }
 
   /** A value in so many arrays. */

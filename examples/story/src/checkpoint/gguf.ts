@@ -120,14 +120,21 @@ async function frequenciesOf(
   const scaling = metadata.get("llama.rope.scaling.type") ?? "none";
   if (scaling !== "none" && scaling !== "linear")
     throw new FileError(`Its positions are scaled by ${String(scaling)}; this program knows linear.`);
-  const factor = scaling === "linear" ? Number(metadata.get("llama.rope.scaling.factor") ?? 1) : 1;
-  const base = Number(metadata.get("llama.rope.freq_base") ?? 10_000);
+  const positive = (key: string, otherwise: number): number => {
+    const value = metadata.get(key) ?? otherwise;
+    if (Number(value) > 0 && Number.isFinite(Number(value))) return Number(value);
+    throw new FileError(`Its header makes no sense: ${key} is ${String(value)}.`);
+  };
+  const factor = scaling === "linear" ? positive("llama.rope.scaling.factor", 1) : 1;
+  const base = positive("llama.rope.freq_base", 10_000);
   let frequencies = ropeFrequencies(rotated, base).map((turn) => turn / factor);
   if (tensors.has("rope_freqs.weight")) {
     const { type, columns, offset } = matrix("rope_freqs.weight", 1, rotated / 2);
     if (type !== "F32") throw new FileError(`Its rope_freqs.weight is of type ${type}; needed: F32.`);
     const divisors = new Float32Array((await file.read(offset, 4 * columns)).buffer);
     frequencies = frequencies.map((turn, i) => turn / divisors[i]!);
+    if (!frequencies.every(Number.isFinite))
+      throw new FileError("Its rope_freqs.weight has numbers that nothing can be divided by.");
   }
   return frequencies;
 }

@@ -12,11 +12,10 @@ export const SHAPE_KEY = "shape";
 export function shapeFrom(text: string | undefined): Shape {
   if (text === undefined)
     throw new FileError("It is a safetensors file, but none of a model that this program has trained.");
-  return jsonFrom<Shape>(text, (shape) => faultOf(shape) ?? faultOfNumbers(shape));
+  return jsonFrom<Shape>(text, (shape) => faultOf(shape) ?? faultOfFrequencies(shape));
 }
 
-function faultOfNumbers({ epsilon, frequencies, headSize }: Shape): string | undefined {
-  if (!Number.isFinite(epsilon) || epsilon < 0) return `epsilon is ${JSON.stringify(epsilon)}`;
+function faultOfFrequencies({ frequencies, headSize }: Shape): string | undefined {
   const isComplete = Array.isArray(frequencies) && 2 * frequencies.length <= headSize;
   if (isComplete && frequencies.every(Number.isFinite)) return undefined;
   return `frequencies are no numbers for at most ${headSize / 2} pairs`;

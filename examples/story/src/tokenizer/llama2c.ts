@@ -1,6 +1,6 @@
 import { FileError } from "../checkpoint/file.js";
 import { type Piece, PieceTokenizer } from "./pieces.js";
-import type { Tokenizer } from "./tokenizer.js";
+import { type Tokenizer, textOf } from "./tokenizer.js";
 
 /** Tokens with a meaning of their own: unknown, start of a text, end of a text. */
 const START = 1;
@@ -20,7 +20,7 @@ export function readLlama2cTokenizer(file: Uint8Array, vocabulary: number): Toke
     const length = view.getInt32(offset + 4, true);
     offset += 8;
     if (length < 0 || offset + length > file.length) throw cutOff(pieces.length, vocabulary);
-    const text = new TextDecoder().decode(file.subarray(offset, offset + length));
+    const text = textOf(file.subarray(offset, offset + length));
     offset += length;
     const byte = /^<0x([0-9A-F]{2})>$/.exec(text)?.[1];
     const isControl = pieces.length <= END;

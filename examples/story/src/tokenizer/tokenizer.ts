@@ -12,10 +12,18 @@ export interface Tokenizer {
   bytesOf(token: number, isFirst: boolean): Uint8Array;
 }
 
+/** A decoder would take a byte-order mark at the beginning away; here it is text like any other. */
+const withMark = { ignoreBOM: true } as const;
+
+/** The text that bytes of UTF-8 stand for. */
+export function textOf(bytes: Uint8Array): string {
+  return new TextDecoder("utf-8", withMark).decode(bytes);
+}
+
 /** Joins the bytes of tokens to text, holding back bytes of a character that is not complete. */
 export class TextJoiner {
   readonly #tokenizer: Tokenizer;
-  readonly #decoder = new TextDecoder();
+  readonly #decoder = new TextDecoder("utf-8", withMark);
   #isFirst: boolean;
 
   /** @param isFirst whether the next token is the first one after the start */
