@@ -1,7 +1,14 @@
 import { BackendError, type DeviceHandle, type Operand, type SwitchableBackend } from "@backplane/core";
 import type { BackendValues, DataType, TensorInfo } from "@tensorflow/tfjs-core";
 import { type Content, Data, type DataId, type Memory, operandOf } from "./data.js";
-import { type DeviceType, elementCount, elementsOf, type HostArray, isDeviceType } from "./elements.js";
+import {
+  type DeviceType,
+  elementCount,
+  elementsOf,
+  type HostArray,
+  isDeviceType,
+  isShared,
+} from "./elements.js";
 import { type DataMover, TensorStore } from "./store.js";
 
 /** What a kernel writes: a new tensor, and its place on the device. */
@@ -112,10 +119,10 @@ export class BackplaneBackend extends TensorStore {
    * last reference has ended: it is not told of one that a complex tensor holds, which may therefore not be of data that it knows.
    */
   alias({ dataId, dtype }: TensorInfo, shape: readonly number[]): TensorInfo {
-    const { values, constant, memory, byteOffset } = this.dataOf(dataId);
+    const { values, isShared, constant, memory, byteOffset } = this.dataOf(dataId);
     if (memory !== undefined) memory.uses++;
     const content: Content = {
-      ...(values === undefined ? {} : { values }),
+      ...(values === undefined ? {} : { values, isShared }),
       ...(constant === undefined ? {} : { constant }),
       ...(memory === undefined ? {} : { memory, byteOffset }),
     };
@@ -211,10 +218,11 @@ export class BackplaneBackend extends TensorStore {
     return elementsOf(data.dtype, "The tensor").arrayOf(values as ArrayLike<number>);
   }
 
-  /** A new tensor with elements that a kernel has computed on the host. */
+  /** A new tensor with elements that a kernel has computed on the host, in a `resultArray`. */
   makeOnHost(shape: readonly number[], dtype: DeviceType, values: HostArray): TensorInfo {
     this.hostResults++;
-    return this.make(shape, dtype, values);
+    const content = { values, isShared: isShared(values.byteLength) };
+    return { dataId: this.#new(shape, dtype, content), shape: [...shape], dtype };
   }
 
   /** The number that a tensor of one element holds, if the host has it, it is finite in f32, and the device does not have it. */

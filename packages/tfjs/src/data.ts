@@ -16,6 +16,8 @@ export interface Memory {
 export interface Content {
   /** On the host: given by the user, or read from the device before. */
   readonly values?: BackendValues | undefined;
+  /** Whether `values` lie in memory that others have parts of, too. Users get copies. */
+  readonly isShared?: boolean;
   /** All elements have this value. */
   readonly constant?: number;
   /** On the device. */
@@ -51,6 +53,7 @@ export class Data {
   readonly count: number;
   references: number;
   values: Content["values"];
+  isShared: boolean;
   constant: Content["constant"];
   memory: Content["memory"];
   /** Where they begin in `memory`; 0 without it. */
@@ -70,6 +73,7 @@ export class Data {
     this.count = count;
     this.references = references;
     this.values = content.values;
+    this.isShared = content.isShared ?? false;
     this.constant = content.constant;
     this.memory = content.memory;
     this.byteOffset = content.byteOffset ?? 0;

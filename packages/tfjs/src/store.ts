@@ -78,7 +78,7 @@ export class TensorStore extends KernelBackend {
       const [realValues, imagValues] = await Promise.all([this.read(real.dataId), this.read(imag.dataId)]);
       return backend_util.mergeRealAndImagArrays(realValues as Float32Array, imagValues as Float32Array);
     }
-    const known = this.knownOf(data);
+    const known = this.#ownOf(data);
     if (known !== undefined) return known;
     const values = elementsOf(data.dtype, "The tensor").array(data.count);
     await this.compute.copyDtoH(values, operandOf(data.memory!, data.byteOffset));
@@ -95,7 +95,7 @@ export class TensorStore extends KernelBackend {
         this.readSync(imag.dataId) as Float32Array,
       );
     }
-    const known = this.knownOf(data);
+    const known = this.#ownOf(data);
     if (known !== undefined) return known;
     if (!this.compute.capabilities.synchronousReads)
       throw new Error(
@@ -225,6 +225,15 @@ export class TensorStore extends KernelBackend {
   protected knownOf(data: Data): BackendValues | undefined {
     if (data.values === undefined && data.constant !== undefined)
       data.values = elementsOf(data.dtype, "The tensor").array(data.count).fill(data.constant);
+    return data.values;
+  }
+
+  /** The same in memory of their own: users may do with it what they like. */
+  #ownOf(data: Data): BackendValues | undefined {
+    const known = this.knownOf(data);
+    if (!data.isShared) return known;
+    data.isShared = false;
+    data.values = known!.slice();
     return data.values;
   }
 

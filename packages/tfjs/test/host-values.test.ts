@@ -55,6 +55,28 @@ describe("register", () => {
     tf.dispose([x, two, huge, product, infinite]);
   });
 
+  it("gives values that it has computed on the host in memory of their own", async () => {
+    for (const length of [5, 16, 17, 33, 256, 257]) {
+      const values = Float32Array.from({ length }, (_, i) => i + length);
+      const [x, y] = [tf.add(values, 1), tf.sub(tf.tensor1d(values), tf.tensor1d(values))];
+      const clone = tf.tidy(() => tf.real(tf.complex(x, y)));
+      const reads = [() => x.dataSync(), () => clone.data(), () => y.data(), () => y.dataSync()];
+      for (const read of reads) {
+        const given = await read();
+        assert.equal(given.buffer.byteLength, 4 * length);
+        assert.equal(given.length, length);
+      }
+      assert.deepEqual(
+        [...x.dataSync()],
+        [...values].map((value) => value + 1),
+      );
+      // Nobody's values change with it.
+      y.dataSync().fill(7);
+      assert.deepEqual([...clone.dataSync()], [...x.dataSync()]);
+      tf.dispose([x, y, clone]);
+    }
+  });
+
   it("moves, adds and compares few elements on the host, if nobody has needed them on the device", async () => {
     const before = live();
     const floats = () => tf.tensor2d([1, -2, Number.NaN, 4e9, 5, 0.1], [2, 3]);

@@ -3,6 +3,8 @@ import type { Registration } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { name, registered, squared } from "./registered.js";
 
+const numbers = (length: number) => Float32Array.from({ length }, (_, i) => ((i * 7) % 11) - 5);
+
 describe("register", () => {
   let registration: Registration;
   registered((made) => {
@@ -50,7 +52,6 @@ describe("register", () => {
   });
 
   it("convolves with one filter in different ways, one after the other", async () => {
-    const numbers = (length: number) => Float32Array.from({ length }, (_, i) => ((i * 7) % 11) - 5);
     interface Calls {
       readonly filters: readonly tf.Tensor[];
       readonly calls: readonly (() => tf.Tensor)[];
@@ -136,6 +137,60 @@ describe("register", () => {
       kept.some((same, i) => i % 2 === 0 && same),
       false,
     );
+  });
+
+  it("pools images in different ways, one after the other", async () => {
+    const results = () =>
+      tf.tidy(() => {
+        const x = tf.tensor4d(numbers(2 * 7 * 6 * 3), [2, 7, 6, 3]);
+        const wide = tf.tensor4d(numbers(2 * 6 * 7 * 3), [2, 6, 7, 3]);
+        const whole = tf.cast(x, "int32");
+        const size: [number, number] = [2, 1];
+        const strides: [number, number] = [1, 2];
+        const padding: [[number, number], [number, number], [number, number], [number, number]] = [
+          [0, 0],
+          [1, 0],
+          [0, 1],
+          [0, 0],
+        ];
+        const calls = [tf.maxPool, tf.avgPool].flatMap((pool) => [
+          () => pool(x, 2, 2, "valid"),
+          () => pool(wide, 2, 2, "valid"),
+          () => pool(x, 2, 2, "same"),
+          () => pool(x, 2, 1, "same"),
+          () => pool(x, 1, 1, "same"),
+          () => pool(x, 1, 2, "valid"),
+          () => pool(x, 2, 2, 0, "floor"),
+          () => pool(x, 2, 2, 0, "ceil"),
+          () => pool(x, 2, 2, 1, "ceil"),
+          () => pool(x, size, strides, "valid"),
+          () => {
+            size.reverse();
+            return pool(x, size, strides, "valid");
+          },
+          () => {
+            strides.reverse();
+            return pool(x, size, strides, "valid");
+          },
+          () => pool(x, 2, 2, padding, "floor"),
+          () => {
+            padding[1].reverse();
+            padding[2].reverse();
+            return pool(x, 2, 2, padding, "floor");
+          },
+        ]);
+        calls.push(() => tf.maxPool(whole, 2, 2, "valid"));
+        // Each call three times, and all of them once more: what was worked out before is at hand, or has gone.
+        const all = [...calls.flatMap((call) => [call, call, call]), ...calls];
+        return all.map((call) => {
+          const result = call();
+          return [result.shape, result.dtype, [...result.dataSync()]];
+        });
+      });
+    await tf.setBackend("cpu");
+    const expected = results();
+    await tf.setBackend(name);
+    assert.deepEqual(results(), expected);
   });
 
   it("takes pixels that are bytes", async () => {

@@ -1,7 +1,14 @@
 import type { BinaryKind, NumberReduceKind, UnaryKind } from "@backplane/core";
 import type { TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
-import { type DeviceType, elementCount, elementsOf, type HostArray, stridesOf } from "../elements.js";
+import {
+  type DeviceType,
+  elementCount,
+  elementsOf,
+  type HostArray,
+  resultArray,
+  stridesOf,
+} from "../elements.js";
 import type { Walk } from "./moves.js";
 
 /*
@@ -48,7 +55,7 @@ export function moveFew(
   moves: readonly FewMoved[],
   fill = 0,
 ): TensorInfo {
-  const values = elementsOf(dtype, "The output").array(elementCount(shape));
+  const values = resultArray(dtype, elementCount(shape));
   if (fill !== 0) values.fill(fill);
   for (const { from, walk } of moves) walkAlong(from, values, walk);
   return backend.makeOnHost(shape, dtype, values);
@@ -137,7 +144,7 @@ export function combineFew(
   if (combine === undefined || second === undefined || count > backend.hostElements) return undefined;
   const x = spread(first, a, shape, count);
   const y = spread(second, b, shape, count);
-  const values = elementsOf(dtype, "The output").array(count);
+  const values = resultArray(dtype, count);
   const [periodX, periodY] = [x.length, y.length];
   for (let i = 0, j = 0, k = 0; i < count; i++) {
     values[i] = combine(x[j]!, y[k]!);
@@ -160,7 +167,7 @@ export function chooseFew(
   if (x === undefined || y === undefined || x.length !== chosen.length || y.length !== chosen.length)
     return undefined;
   const dtype = a.dtype as DeviceType;
-  const values = elementsOf(dtype, "The output").array(x.length);
+  const values = resultArray(dtype, x.length);
   for (let i = 0; i < values.length; i++) values[i] = (chosen[i] !== 0 ? x : y)[i]!;
   return backend.makeOnHost(a.shape, dtype, values);
 }
@@ -217,7 +224,7 @@ export function mapFew(
 ): TensorInfo | undefined {
   const given = compute === undefined ? undefined : backend.atHand(x);
   if (compute === undefined || given === undefined || isMany(backend, given.length)) return undefined;
-  const values = elementsOf(dtype, "The output").array(given.length);
+  const values = resultArray(dtype, given.length);
   // A device takes them as f32, and refuses what is not finite then.
   const [first = 0, second = 0] = dtype === "float32" ? numbers.map(Math.fround) : numbers;
   if (!Number.isFinite(first) || !Number.isFinite(second)) return undefined;
@@ -321,7 +328,7 @@ function foldFew(
   const lines = linesOf(backend, x, axes);
   if (lines === undefined) return undefined;
   const { extent, inner } = lines;
-  const results = elementsOf(dtype, "The output").array(lines.values.length / extent);
+  const results = resultArray(dtype, lines.values.length / extent);
   for (let i = 0, first = 0, within = 0; i < results.length; i++) {
     results[i] = reduce(lines, first + within);
     if (++within === inner) {

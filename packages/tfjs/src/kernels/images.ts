@@ -151,13 +151,13 @@ class Convolution {
 type MaybePair = Pair | null | undefined;
 
 /** A pair, or a number that stands for one. */
-function pairOf(given: MaybePair): readonly [number, number] {
+export function pairOf(given: MaybePair): readonly [number, number] {
   if (given === null || given === undefined) return [1, 1];
   return typeof given === "number" ? [given, given] : [given[0], given[1]];
 }
 
 /** Whether an attribute is a pair of these numbers, and of the form that it had `before`. */
-function isPair(given: MaybePair, before: MaybePair, first: number, second: number): boolean {
+export function isPair(given: MaybePair, before: MaybePair, first: number, second: number): boolean {
   if (typeof given !== "object" || given === null) return given === before;
   return typeof before === "object" && given.length === 2 && given[0] === first && given[1] === second;
 }

@@ -1,4 +1,4 @@
-import type { NamedTensorInfoMap, TensorInfo } from "@tensorflow/tfjs-core";
+import { type NamedTensorInfoMap, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 
 /** What a kernel gets: its inputs by name, its attributes, and the backend that holds the tensors. */
@@ -15,6 +15,12 @@ export type Kernels = Readonly<Record<string, (call: any) => TensorInfo | Tensor
 /** Inputs that core passes as a list. */
 export function listOf(inputs: NamedTensorInfoMap | readonly TensorInfo[]): readonly TensorInfo[] {
   return Array.isArray(inputs) ? inputs : (Object.values(inputs) as TensorInfo[]);
+}
+
+/** The place of an axis. TensorFlow.js' own function takes a tenth of a small call. */
+export function axisOf(axis: number, shape: readonly number[]): number {
+  if (Number.isInteger(axis) && axis >= 0 && axis < shape.length) return axis;
+  return util.parseAxisParam(axis, shape as number[])[0]!;
 }
 
 /**

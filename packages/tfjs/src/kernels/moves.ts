@@ -77,11 +77,9 @@ export function slice(
     return copyOf(backend, x, size, { shape: size, inputStrides: strides, inputOffset });
   const few = backend.atHand(x);
   if (few !== undefined)
-    return backend.makeOnHost(
-      size,
-      x.dtype as DeviceType,
-      few.slice(inputOffset, inputOffset + elementCount(size)),
-    );
+    return moveFew(backend, size, x.dtype as DeviceType, [
+      { from: few, walk: { shape: [elementCount(size)], inputOffset } },
+    ]);
   const part = backend.part(x, inputOffset, size);
   return part ?? copyOf(backend, x, size, { shape: [elementCount(size)], inputOffset });
 }

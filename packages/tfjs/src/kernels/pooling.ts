@@ -2,7 +2,7 @@ import type { Pool2dArguments } from "@backplane/core";
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { asType, elementwise, type Node, typed } from "./elementwise.js";
-import { type Conv2dInfo, type Pad, type Pair, paddingOf, type Rounding } from "./images.js";
+import { type Conv2dInfo, isPair, type Pad, type Pair, paddingOf, pairOf, type Rounding } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { pad } from "./moves.js";
 import { reduce } from "./reduce.js";
@@ -58,24 +58,73 @@ function windowsWithin(out: number, stride: number, before: number, extent: numb
   return Math.min(out, Math.ceil((extent + before) / stride));
 }
 
-/** Pools floats. Rounding up may make windows that lie past the input, which core does not have. */
+/** All that follows from the shape and the attributes of a pooling alone. */
+class Pooling {
+  readonly info: Conv2dInfo;
+  readonly isIdentity: boolean;
+  /** Rounding up may make windows that lie past the input, which core does not have: the others. */
+  readonly within: Conv2dInfo;
+  readonly geometry: ReturnType<typeof poolingOf>;
+  /** The extents of the input, and filter sizes and strides. */
+  readonly #numbers: readonly number[];
+  readonly #attributes: PoolAttributes;
+
+  constructor(shape: readonly number[], attrs: PoolAttributes) {
+    // Copied: somebody else may change his lists.
+    const info = pool2dInfo(shape.slice(), attrs);
+    const { padInfo, inHeight, inWidth, strideHeight, strideWidth } = info;
+    const outHeight = windowsWithin(info.outHeight, strideHeight, padInfo.top, inHeight);
+    const outWidth = windowsWithin(info.outWidth, strideWidth, padInfo.left, inWidth);
+    const [batch, , , channels] = info.outShape;
+    this.info = info;
+    this.isIdentity = isIdentity(info);
+    this.within =
+      outHeight === info.outHeight && outWidth === info.outWidth
+        ? info
+        : { ...info, outHeight, outWidth, outShape: [batch, outHeight, outWidth, channels] };
+    this.geometry = poolingOf(this.within);
+    this.#numbers = [...shape, ...pairOf(attrs.filterSize), ...pairOf(attrs.strides)];
+    this.#attributes = { ...attrs };
+  }
+
+  fits(shape: readonly number[], attrs: PoolAttributes): boolean {
+    const { pad, dimRoundingMode, filterSize, strides } = this.#attributes;
+    // A list of paddings may have changed since.
+    if (typeof pad === "object" || attrs.pad !== pad || attrs.dimRoundingMode !== dimRoundingMode)
+      return false;
+    const numbers = this.#numbers;
+    if (shape.length !== 4) return false;
+    for (let axis = 0; axis < 4; axis++) if (shape[axis] !== numbers[axis]) return false;
+    return (
+      isPair(attrs.filterSize, filterSize, numbers[4]!, numbers[5]!) &&
+      isPair(attrs.strides, strides, numbers[6]!, numbers[7]!)
+    );
+  }
+}
+
+/** The last different ones, the latest first: to work one out takes a sixth of a small call. */
+const latest: Pooling[] = [];
+const mostLatest = 8;
+
+function poolingFor({ shape }: TensorInfo, attrs: PoolAttributes): Pooling {
+  const place = latest.findIndex((pooling) => pooling.fits(shape, attrs));
+  if (place === 0) return latest[0]!;
+  const [found = new Pooling(shape, attrs)] = place < 0 ? [] : latest.splice(place, 1);
+  latest.unshift(found);
+  if (latest.length > mostLatest) latest.pop();
+  return found;
+}
+
+/** Pools floats. */
 function poolFloats(
   backend: BackplaneBackend,
   kind: "max" | "mean",
   x: TensorInfo,
-  info: Conv2dInfo,
+  { info, within, geometry }: Pooling,
 ): TensorInfo {
-  const { padInfo, inHeight, inWidth, strideHeight, strideWidth } = info;
-  const outHeight = windowsWithin(info.outHeight, strideHeight, padInfo.top, inHeight);
-  const outWidth = windowsWithin(info.outWidth, strideWidth, padInfo.left, inWidth);
-  const [batch, , , channels] = info.outShape;
-  const isWithin = outHeight === info.outHeight && outWidth === info.outWidth;
-  const within: Conv2dInfo = isWithin
-    ? info
-    : { ...info, outHeight, outWidth, outShape: [batch, outHeight, outWidth, channels] };
   const input = backend.place(x);
   const output = backend.output(within.outShape, "float32");
-  const { layout, inputShape, outputShape, kernel, stride, padding, dilation } = poolingOf(within);
+  const { layout, inputShape, outputShape, kernel, stride, padding, dilation } = geometry;
   backend.compute.pool2d({
     kind,
     layout,
@@ -88,11 +137,11 @@ function poolFloats(
     input,
     output: output.handle,
   });
-  if (isWithin) return output;
+  if (within === info) return output;
   const beyond: [number, number][] = [
     [0, 0],
-    [0, info.outHeight - outHeight],
-    [0, info.outWidth - outWidth],
+    [0, info.outHeight - within.outHeight],
+    [0, info.outWidth - within.outWidth],
     [0, 0],
   ];
   return compose(backend, (made) => pad(backend, made(output), beyond, ofNothing[kind]));
@@ -155,16 +204,18 @@ function largestFloats(backend: BackplaneBackend, x: TensorInfo, info: Conv2dInf
 }
 
 function maxPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
-  const info = pool2dInfo(x.shape, attrs);
-  if (isIdentity(info)) return backend.share(x, x.shape);
-  return x.dtype === "float32" ? poolFloats(backend, "max", x, info) : maxPoolIntegers(backend, x, info);
+  const pooling = poolingFor(x, attrs);
+  if (pooling.isIdentity) return backend.share(x, x.shape);
+  if (x.dtype === "float32") return poolFloats(backend, "max", x, pooling);
+  return maxPoolIntegers(backend, x, pooling.info);
 }
 
 function avgPool({ inputs: { x }, attrs, backend }: Call<"x", PoolAttributes>): TensorInfo {
-  const info = pool2dInfo(x.shape, attrs);
+  const pooling = poolingFor(x, attrs);
+  if (x.dtype === "float32" && !pooling.isIdentity) return poolFloats(backend, "mean", x, pooling);
   return compose(backend, (made) => {
     const floats = asType(backend, x, "float32");
-    return isIdentity(info) ? floats : poolFloats(backend, "mean", made(floats), info);
+    return pooling.isIdentity ? floats : poolFloats(backend, "mean", made(floats), pooling);
   });
 }
 

@@ -4,7 +4,7 @@ import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
 import { asType, elementwise, formula, typed } from "./elementwise.js";
 import { argReduceFew, reduceFew } from "./few.js";
-import { type Call, compose, type Kernels } from "./kernel.js";
+import { axisOf, type Call, compose, type Kernels } from "./kernel.js";
 
 interface ReduceAttributes {
   readonly axis?: number | number[];
@@ -133,7 +133,7 @@ function argReduce(kind: "argMax" | "argMin"): (call: Call<"x", { axis: number }
     e.select(e.unary("isNaN", x!), e.binary("mul", e.number(large), e.number(sign)), x!),
   );
   return ({ inputs: { x }, attrs, backend }) => {
-    const [axis] = util.parseAxisParam(attrs.axis, x.shape) as [number];
+    const axis = axisOf(attrs.axis, x.shape);
     const outputShape = x.shape.toSpliced(axis, 1);
     const few = argReduceFew(backend, kind, x, axis, outputShape);
     if (few !== undefined) return few;

@@ -2,7 +2,7 @@ import { backend_util, slice_util, type TensorInfo, util } from "@tensorflow/tfj
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, stridesOf } from "../elements.js";
 import { elementOf } from "./creation.js";
-import { type Call, compose, type Kernels, listOf } from "./kernel.js";
+import { axisOf, type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { concat, copyInto, copyOf, pad, slice, transpose } from "./moves.js";
 
 /** As a kernel of numbers, also for complex tensors, whose parts are moved alike. */
@@ -211,7 +211,7 @@ export const structureKernels: Kernels = {
   StridedSlice: forParts(stridedSlice),
   Concat: forParts(({ inputs, attrs: { axis }, backend }: Call<string, { axis: number }>) => {
     const all = listOf(inputs);
-    const [place] = util.parseAxisParam(axis, all[0]!.shape) as [number];
+    const place = axisOf(axis, all[0]!.shape);
     backend_util.assertParamsConsistent(
       all.map(({ shape }) => shape),
       place,
@@ -244,7 +244,7 @@ export const structureKernels: Kernels = {
       attrs: { numOrSizeSplits, axis },
       backend,
     }: Call<"x", { numOrSizeSplits: number | number[]; axis: number }>) => {
-      const [place] = util.parseAxisParam(axis, x.shape) as [number];
+      const place = axisOf(axis, x.shape);
       return split(
         backend,
         x,
