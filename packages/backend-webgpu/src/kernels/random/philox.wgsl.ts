@@ -11,8 +11,11 @@ import { KEY_STEPS, ROUNDS, UNIFORM_ROUNDS } from "./philox.js";
  * the upper half of the lower word's complement, x (-m) - 1. That takes seven operations for both words, and nine in
  * which b d is computed. So rounds keep complements of lower words, and keys are complements too.
  *
- * t + r must fit into a word. For the second multiplier it does if c is taken less 2^16, which is made up for by x; and
- * 0x3262 2^16 is added, so that it is never negative.
+ * t + r must fit into a word. For the second multiplier it does if c is taken less 2^16, so that it is -0x3262; x makes
+ * up for that. 0x3262 2^16 is added to t, so that it is never negative. The upper word is then too large by 0x3262, which
+ * (a + 1) c instead of a c takes back. With a + 1 in t, too, the number that is added to t becomes -d. NVIDIA's GPUs shift
+ * and add in one instruction, so both sums are free: this word also takes seven operations, and a round takes sixteen and
+ * two for its keys. That is 5% faster than with x added and 0x3262 subtracted at the end.
  */
 export const philoxFunctions: string = wgsl`
 fn high_of_0(x: u32, not_low: u32) -> u32 {
@@ -22,9 +25,9 @@ fn high_of_0(x: u32, not_low: u32) -> u32 {
 }
 
 fn high_of_1(x: u32, not_low: u32) -> u32 {
-  let a = x >> 16u;
-  let middle = x * 0xffffcd9eu + (a * 0x32628d57u + ((not_low >> 16u) | 0x32620000u));
-  return a * 0xffffcd9eu + ((middle >> 16u) + x - 0x3262u);
+  let next_a = (x >> 16u) + 1u;
+  let middle = x * 0xffffcd9eu + (next_a * 0x32628d57u + ((not_low >> 16u) - 0x8d57u));
+  return next_a * 0xffffcd9eu + ((middle >> 16u) + x);
 }
 
 fn random_block(n: u32) -> vec4<u32> {
