@@ -17,7 +17,7 @@ import { around, product } from "../../kit/shapes.js";
 import { compute, expectSame, kept, numericsLaw } from "../../kit/values.js";
 import type { Law, LawContext } from "../../law.js";
 import type { Tolerance } from "../../tolerance.js";
-import { collect, execute, measure, type Placement } from "../../workspace.js";
+import { collect, type Expected, execute, measure, type Placement } from "../../workspace.js";
 import { longRow, softmax, softmaxTolerance } from "./formula.js";
 
 interface SoftmaxCase {
@@ -78,13 +78,13 @@ function floats({ shape, data, spread, seed }: SoftmaxCase, dtype: FloatType): F
   return draw(data, count, seed, dtype).map((x) => roundTo(dtype, spread * x));
 }
 
-async function check(
+/** The results of a call, and row by row those of the formula. */
+async function resultsOf(
   context: LawContext,
   dtype: FloatType,
   value: SoftmaxCase,
-  input: Float64Array = floats(value, dtype),
-  special?: Tolerance,
-): Promise<void> {
+  input: Float64Array,
+): Promise<{ readonly got: Float64Array; readonly expected: Expected }> {
   const { kind, shape, axis } = value;
   const { outer, length, inner } = around(value);
   const expected = collect((emit) => softmax({ kind, outer, length, inner }, input, emit));
@@ -99,8 +99,37 @@ async function check(
         ...given(dtype),
       }),
   });
-  const tolerance = special ?? softmaxTolerance(kind, length, dtype, context.numerics);
+  return { got, expected };
+}
+
+async function check(
+  context: LawContext,
+  dtype: FloatType,
+  value: SoftmaxCase,
+  input: Float64Array = floats(value, dtype),
+  special?: Tolerance,
+): Promise<void> {
+  const { outer, length, inner } = around(value);
+  const { got, expected } = await resultsOf(context, dtype, value, input);
+  const tolerance = special ?? softmaxTolerance(value.kind, length, dtype, context.numerics);
   measure(context, [length, outer * inner], got, expected, tolerance);
+}
+
+/** The weights of a row sum to 1: the exact ones do, and the sum may be off by as much as all of them together. */
+async function checkSums(context: LawContext, dtype: FloatType, value: SoftmaxCase): Promise<void> {
+  const { outer, length, inner } = around(value);
+  if (length === 0) return;
+  const { got, expected } = await resultsOf(context, dtype, value, floats(value, dtype));
+  const tolerance = softmaxTolerance(value.kind, length, dtype, context.numerics);
+  const sums = new Float64Array(outer * inner);
+  const bounds = new Array<number>(sums.length).fill(0);
+  for (const [i, place] of expected.places.entries()) {
+    const row = Math.floor(i / length);
+    sums[row]! += got[place]!;
+    bounds[row]! += tolerance(expected.values[i]!, expected.magnitudes[i]!);
+  }
+  const exact = { places: [...sums.keys()], values: bounds.map(() => 1), magnitudes: bounds };
+  measure(context, [length, sums.length], sums, exact, (_, bound) => bound);
 }
 
 export const softmaxLaws: readonly Law[] = floatTypes.flatMap((dtype) => lawsFor(dtype));
@@ -117,6 +146,9 @@ function lawsFor(dtype: FloatType): readonly Law[] {
       context.forEach(largeShapes, (plain) => check(context, dtype, softmaxCase({ kind, ...plain })), {
         quick: 4,
       }),
+    ),
+    law("softmax: sums to 1 along the axis", "softmax", (context) =>
+      context.forAll(cases(["softmax"]), (value) => checkSums(context, dtype, value)),
     ),
     ...ofEach("depends on differences alone, whatever the height of a row", (context, kind) =>
       context.forEach(
