@@ -73,6 +73,14 @@ describe("attention descriptor", () => {
       refuses(change, argument);
   });
 
+  it("says which strides it was given where two rows would be at one place", () => {
+    const overlapping = { ...plain, batch: 1, outStrides: [7, 4, 4] };
+    assert.throws(
+      () => resolve("attention", overlapping),
+      /outStrides is \[7, 4, 4\], which may put two rows/,
+    );
+  });
+
   it("gives backends the copies that make rows contiguous", () => {
     const problem = problemOf("attention", {
       ...{ ...plain, qStrides: [160, 4, 32], outStrides: [120, 4, 24], kStrides: [84, 4, 12] },

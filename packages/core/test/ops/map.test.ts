@@ -141,6 +141,8 @@ describe("map descriptor", () => {
     refusesNode({ constant: 0.5, type: "i32" }, "nodes[3].constant");
     refusesNode({ constant: 1, type: "f16" }, "nodes[3].type");
     refusesNode({ unary: "exp", x: 3 }, "nodes[3].x", /earlier nodes, 0 to 2/);
+    refusesNode({ unary: "exp", x: "0" }, "nodes[3].x", /is "0"; allowed: earlier nodes/);
+    refusesNode({ input: "0" }, "nodes[3].input", /is "0"/);
     refusesNode({ binary: "add", a: 0, b: 4 }, "nodes[3].b");
     refusesNode({ convert: "f16", x: 0 }, "nodes[3].convert");
     refusesNode({ unary: "exp" }, "nodes[3].x");

@@ -126,7 +126,7 @@ export const attentionGradient: Operation<
       const rows = givenRows(args, read, name, extents[side], headSize);
       if (rows === undefined || elements[side] === 0)
         return read.region(binder, name, args[name], elements[side], dtype);
-      if (table[name].role === "writes") checkApart(read, `${name}Strides`, rows);
+      if (table[name].role === "writes") checkApart(read, `${name}Strides`, rows, args[`${name}Strides`]);
       if (pitchOf(rows) !== extents[side][2]) apart[name] = rows;
       return read.region(binder, name, args[name], reachOf(rows), dtype);
     };

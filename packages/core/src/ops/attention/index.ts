@@ -197,7 +197,7 @@ function givenRows(
       size,
     );
   const out = rows("outStrides", outStrides, queries);
-  checkApart(read, "outStrides", out);
+  checkApart(read, "outStrides", out, outStrides);
   return {
     q: rows("qStrides", qStrides, queries),
     k: rows("kStrides", kStrides, keys),

@@ -31,8 +31,13 @@ export function rowsOf(
   return { extents, size, strides: [strideOf(0), strideOf(1), strideOf(2)] };
 }
 
-/** Fails if two rows of an output may overlap. */
-export function checkApart(checks: Checks, argument: string, { extents, size, strides }: Rows): void {
+/** Fails if two rows of an output may overlap. The message shows the strides that were `given`. */
+export function checkApart(
+  checks: Checks,
+  argument: string,
+  { extents, size, strides }: Rows,
+  given: readonly number[] = strides,
+): void {
   if (extents.includes(0)) return;
   const axes = [0, 1, 2].filter((axis) => extents[axis]! > 1).sort((a, b) => strides[a]! - strides[b]!);
   let reach = size;
@@ -40,7 +45,7 @@ export function checkApart(checks: Checks, argument: string, { extents, size, st
     if (strides[axis]! < reach)
       checks.fail(
         argument,
-        `is [${strides.join(", ")}], which may put two rows into one place: a stride of ${strides[axis]} where others ` +
+        `is [${given.join(", ")}], which may put two rows into one place: a stride of ${strides[axis]} where others ` +
           `reach ${reach} elements far; allowed: strides at least as long as the smaller ones reach together`,
       );
     reach += (extents[axis]! - 1) * strides[axis]!;

@@ -1,4 +1,5 @@
 import type { DType } from "../../dtype.js";
+import { describe } from "../../handles.js";
 import { type BinaryKind, binaryKinds, binaryResultType } from "../binary/index.js";
 import type { Checks } from "../checks.js";
 import { type UnaryKind, unaryKinds, unaryResultType } from "../unary/index.js";
@@ -115,7 +116,7 @@ export function stepOf(
     if (!Number.isSafeInteger(at) || (at as number) < 0 || (at as number) >= place)
       return checks.fail(
         `${name}.${field}`,
-        `is ${String(at)}; allowed: ${place === 0 ? "none, for no node is before it" : `earlier nodes, 0 to ${place - 1}`}`,
+        `is ${describe(at)}; allowed: ${place === 0 ? "none, for no node is before it" : `earlier nodes, 0 to ${place - 1}`}`,
       );
     return before[at as number]!;
   };
@@ -123,7 +124,7 @@ export function stepOf(
     if (!Number.isSafeInteger(at) || (at as number) < 0 || (at as number) >= count)
       checks.fail(
         `${name}.${field}`,
-        `is ${String(at)}; allowed: ${count === 0 ? `none, for there are no ${what}` : `0 to ${count - 1}, as there are ${count} ${what}`}`,
+        `is ${describe(at)}; allowed: ${count === 0 ? `none, for there are no ${what}` : `0 to ${count - 1}, as there are ${count} ${what}`}`,
       );
     return at as number;
   };

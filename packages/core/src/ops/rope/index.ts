@@ -130,7 +130,7 @@ export const rope: Operation<RopeArguments, RopeProblem<unknown>> = /* @__PURE__
         if (extents[i]! > 1) axes.push({ extent: extents[i]!, output: outputStrides[i]! });
       axes.sort((a, b) => b.output - a.output);
       axes.push({ extent: size, output: 1 });
-      read.apart("outputStrides", axes, outputStrides);
+      read.apart("outputStrides", axes, args.outputStrides ?? outputStrides);
     }
     const reach = (strides: RowStrides) =>
       count === 0 ? 0 : extents.reduce((sum, extent, i) => sum + (extent - 1) * strides[i]!, size);
