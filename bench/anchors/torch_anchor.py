@@ -22,7 +22,7 @@ torch.backends.cuda.matmul.allow_tf32 = False
 torch.backends.cudnn.allow_tf32 = False
 torch.backends.cudnn.benchmark = True
 device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-types = {"f32": torch.float32, "f16": torch.float16}
+types = {"f32": torch.float32, "f16": torch.float16, "i32": torch.int32}
 aten = torch.ops.aten
 
 
@@ -287,8 +287,8 @@ def binary(problem, dtype):
     shape = (problem["rows"], problem["columns"])
     a = random(shape, dtype)
     b = random(shape[1:] if problem["broadcast"] else shape, dtype)
-    c = torch.empty_like(a)
-    function = {"add": torch.add, "mul": torch.mul}[problem["kind"]]
+    c = torch.empty_like(a, dtype=torch.bool if problem["kind"] == "greater" else dtype)
+    function = {"add": torch.add, "mul": torch.mul, "greater": torch.gt}[problem["kind"]]
     return lambda: function(a, b, out=c), 1
 
 

@@ -4,7 +4,7 @@ import type { Case } from "./case.js";
 import { conv2d } from "./conv2d.js";
 import { conv2dGradients } from "./conv2d-gradients.js";
 import { derivedCases, narrowCases } from "./derived.js";
-import { add, unary } from "./elementwise.js";
+import { add, binary, unary } from "./elementwise.js";
 import { batchedGemm, gemm } from "./gemm.js";
 import {
   dependentOperations,
@@ -167,6 +167,7 @@ const large: readonly Case[] = [
   unary("tanh", mebibytes256 / 4, copy(0.9)),
   add(8192, 8192, false, copy(0.9)),
   add(8192, 8192, true, copy(0.9)),
+  binary("greater", 8192, 8192, false, copy(0.9)),
   dependentOperations(1024, within(5)),
   recordedOperations(1024, within(2.5)),
   varyingOperations(1024, within(3)),

@@ -47,7 +47,7 @@ type Timed = Pick<TimedCall, "before" | "results" | "copyShare"> & {
   readonly shape: readonly number[];
   readonly inputStrides?: readonly number[];
   readonly outputStrides?: readonly number[];
-  readonly outputDtype?: "f16";
+  readonly outputDtype?: "f16" | "i32";
   /** Elements of the operands. Default: as many as the shape has. */
   readonly input?: number;
   readonly output?: number;
@@ -115,6 +115,7 @@ const timed: readonly TimedCall[] = [
     ...{ shape: [16_384, 4096], inputStrides: [4096, -1], before: { input: 4095 }, copyShare: 0.85 },
   }),
   timedOf("large", "f32 to f16", { shape: [2 ** 26], outputDtype: "f16", copyShare: 0.85 }),
+  timedOf("large", "f32 to i32", { shape: [2 ** 26], outputDtype: "i32", copyShare: 0.85 }),
 ];
 
 const draft: Draw = (dice, limits, dtype) => {

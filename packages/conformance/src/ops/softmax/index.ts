@@ -57,6 +57,8 @@ const timed: readonly TimedCall[] = [
   ...softmaxKinds.map((kind) => timedAlong(kind, ["peers", "4096x1024", [4096, 1024], 1])),
   timedAlong("softmax", ["large", "16384x4096", [16_384, 4096], 1], 0.8),
   timedAlong("softmax", ["large", "1Mx64", [2 ** 20, 64], 1], 0.8),
+  timedAlong("logSoftmax", ["large", "16384x4096", [16_384, 4096], 1], 0.85),
+  timedAlong("logSoftmax", ["large", "1Mx64", [2 ** 20, 64], 1], 0.85),
   timedAlong("softmax", ["large", "64x1M", [64, 2 ** 20], 1], 0.55),
   timedAlong("softmax", ["large", "4096x16384 along columns", [4096, 16_384], 0], 0.55),
   timedAlong("softmax", ["large", "64x256x4096 along the middle", [64, 256, 4096], 1], 0.8),
