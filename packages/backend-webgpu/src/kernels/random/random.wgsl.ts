@@ -14,7 +14,7 @@ import {
 } from "../../program/index.js";
 import { mathFunctions, turnFunctions } from "../elementwise/index.js";
 import { philoxParameterTypes } from "./philox.js";
-import { philoxFunctions } from "./philox.wgsl.js";
+import { BLOCKS, philoxFunctions } from "./philox.wgsl.js";
 
 export interface RandomTile {
   readonly kind: RandomKind;
@@ -23,8 +23,11 @@ export interface RandomTile {
   readonly shifted: boolean;
 }
 
-/** Quads that one invocation writes, which share what they need of the key. */
-export const QUADS = 4;
+/** Quads that one invocation writes: of the blocks that it computes together. */
+export const QUADS: number = BLOCKS;
+
+/** The quads of an invocation, in those of its workgroup. */
+const quadPlaces = Array.from({ length: QUADS }, (_, i) => `${i * WORKGROUP_SIZE}u`);
 
 /** How four elements of one type, a quad, are stored. */
 interface QuadFormat {
@@ -140,24 +143,28 @@ ${philoxFunctions}
 ${source(dtype)}
 ${shifted ? joined(type) : ""}
 
+fn store(quad: u32, values: ${type}) {
+  // Wraps round to a large number in front of the region.
+  let element = 4u * quad - parameters.before;
+  if (4u * quad >= parameters.before + parameters.count) { return; }
+  let result = ${packed};
+  let place = parameters.output_offset + quad;
+  if (element < parameters.count && parameters.count - element >= 4u) {
+    output[place] = result;
+    return;
+  }
+${lines(words, (word) => storePart(word, words))}
+}
+
 @compute @workgroup_size(${WORKGROUP_SIZE})
 fn main(${linearBuiltins}) {
-  let group = workgroup_index(workgroup, workgroups) * ${QUADS * WORKGROUP_SIZE}u;
-  for (var i = 0u; i < ${QUADS}u; i++) {
-    let quad = group + i * ${WORKGROUP_SIZE}u + lane;
-    if (4u * quad >= parameters.before + parameters.count) { return; }
-    let own = elements_of(random_block(parameters.first + quad));
-    let values = ${shifted ? "joined(own, elements_of(random_block(parameters.first + quad + 1u)))" : "own"};
-    let result = ${packed};
-    let place = parameters.output_offset + quad;
-    // Wraps round to a large number in front of the region.
-    let element = 4u * quad - parameters.before;
-    if (element < parameters.count && parameters.count - element >= 4u) {
-      output[place] = result;
-      continue;
-    }
-${lines(words, (word) => storePart(word, words))}
-  }
+  let quad = workgroup_index(workgroup, workgroups) * ${QUADS * WORKGROUP_SIZE}u + lane;
+  let first = parameters.first + quad + vec4<u32>(${quadPlaces.join(", ")});
+  let blocks = random_blocks(first);${shifted ? "\n  let next = random_blocks(first + 1u);" : ""}
+${lines(QUADS, (i) => {
+  const own = `elements_of(blocks[${i}])`;
+  return `  store(quad + ${quadPlaces[i]}, ${shifted ? `joined(${own}, elements_of(next[${i}]))` : own});`;
+})}
 }
 `,
   });
@@ -179,12 +186,12 @@ function storePart(word: number, words: number): string {
   const [stored, result] =
     words === 1 ? ["output[place]", "result"] : [`output[place][${word}]`, `result[${word}]`];
   const isWithin = (i: number) => `element + ${word * perWord + i}u < parameters.count`;
-  if (perWord === 1) return `    if (${isWithin(0)}) { ${stored} = ${result}; }`;
+  if (perWord === 1) return `  if (${isWithin(0)}) { ${stored} = ${result}; }`;
   const bits = 32 / perWord;
   const masks = Array.from(
     { length: perWord },
     (_, i) => `select(0u, ${(2 ** bits - 1) * 2 ** (bits * i)}u, ${isWithin(i)})`,
   );
-  return `    let mask_${word} = ${masks.join(" | ")};
-    if (mask_${word} != 0u) { ${stored} = (${stored} & ~mask_${word}) | (${result} & mask_${word}); }`;
+  return `  let mask_${word} = ${masks.join(" | ")};
+  if (mask_${word} != 0u) { ${stored} = (${stored} & ~mask_${word}) | (${result} & mask_${word}); }`;
 }
