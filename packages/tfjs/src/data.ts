@@ -10,6 +10,16 @@ export interface Memory {
   readonly bytes: number;
   /** How many data lie in it. It is freed with the last one. */
   uses: number;
+  /** It was on a device that is lost, and nobody has its contents. */
+  isLost: boolean;
+}
+
+/** How data are computed that nobody has needed yet. */
+export interface Pending {
+  /** What they are computed of: places on the device, or pending themselves. Each counts them among its `consumers`. */
+  readonly operands: readonly Data[];
+  /** Computes them: then they have memory, and are not pending any more. If that fails, nothing changes. */
+  compute(data: Data): void;
 }
 
 /** Where the data of a tensor are: at least one of these is there. */
@@ -26,6 +36,8 @@ export interface Content {
   readonly byteOffset?: number;
   /** Of complex64: each of them has a reference of its own. */
   readonly parts?: { readonly real: TensorInfo; readonly imag: TensorInfo };
+  /** Nowhere yet. */
+  readonly pending?: Pending;
 }
 
 /**
@@ -59,6 +71,11 @@ export class Data {
   /** Where they begin in `memory`; 0 without it. */
   byteOffset: number;
   parts: Content["parts"];
+  pending: Content["pending"];
+  /** The places as operands of pending data, which keep what is here after the last reference has ended. */
+  consumers = 0;
+  /** Bytes of memory that they keep so. */
+  heldBytes = 0;
   /** Other forms of the same data on the device, such as a filter with its axes in another order. */
   forms: Map<string, DeviceHandle> | undefined = undefined;
   /** What a kernel has worked out about the last call with these data, to find it again: see `BackplaneBackend.note`. */
@@ -78,6 +95,7 @@ export class Data {
     this.memory = content.memory;
     this.byteOffset = content.byteOffset ?? 0;
     this.parts = content.parts;
+    this.pending = content.pending;
   }
 }
 
@@ -115,14 +133,16 @@ export class DataList {
     else this.#named.set(dataId, data);
   }
 
-  /** Removes data, which somebody may still name: they hold on to nothing any more. */
+  /** Removes data, which somebody may still name. */
   remove(data: Data, dataId: DataId): void {
     if (data.previous === undefined) this.#first = data.next;
     else data.previous.next = data.next;
     if (data.next !== undefined) data.next.previous = data.previous;
     this.#size--;
     if (data.list === undefined) this.#named.delete(dataId);
-    forget(data);
+    data.previous = undefined;
+    data.next = undefined;
+    data.list = undefined;
   }
 
   *[Symbol.iterator](): Generator<Data> {
@@ -135,20 +155,13 @@ export class DataList {
   }
 
   clear(): void {
-    for (const data of this) forget(data);
+    for (const data of this) {
+      data.previous = undefined;
+      data.next = undefined;
+      data.list = undefined;
+    }
     this.#first = undefined;
     this.#size = 0;
     this.#named.clear();
   }
-}
-
-function forget(data: Data): void {
-  data.previous = undefined;
-  data.next = undefined;
-  data.list = undefined;
-  data.values = undefined;
-  data.memory = undefined;
-  data.forms = undefined;
-  data.note = undefined;
-  data.parts = undefined;
 }

@@ -39,6 +39,13 @@ export interface RegisterOptions {
    * may differ from those of a device. 0: they all go to the device. Default: 1000.
    */
   readonly hostElements?: number;
+  /**
+   * Whether chains of elementwise kernels become one call of the device. Their results are then computed when something else
+   * needs them: another kind of kernel, a read, `tf.time` or `profile`, but not `compute.synchronize`. Errors of the
+   * device come then, too. On the CPU all bits are the same as without; a GPU may round a product and a sum of one
+   * chain once in place of twice. Default: true.
+   */
+  readonly fusion?: boolean;
 }
 
 /** A backend of TensorFlow.js, as long as it is registered. */
@@ -75,8 +82,8 @@ export async function register(
   providers: Iterable<BackendProvider>,
   options: RegisterOptions = {},
 ): Promise<Registration> {
-  checkNames("register", options, ["name", "use", "hostElements"]);
-  const { name = "backplane", use = true, hostElements = defaultHostElements } = options;
+  checkNames("register", options, ["name", "use", "hostElements", "fusion"]);
+  const { name = "backplane", use = true, hostElements = defaultHostElements, fusion = true } = options;
   if (typeof name !== "string" || name === "" || name.includes("_"))
     throw new TypeError(
       `register: name is ${JSON.stringify(name)}; allowed: a text that is not empty and has no underscore`,
@@ -85,12 +92,15 @@ export async function register(
     throw new TypeError(
       `register: hostElements is ${String(hostElements)}; allowed: a whole number of at least 0`,
     );
+  if (typeof fusion !== "boolean")
+    throw new TypeError(`register: fusion is ${String(fusion)}; allowed: true or false`);
   assertFree(tf, name);
   const compute = new SwitchableBackend(new BackendRegistry(providers));
   const open = new Set<TensorStore>();
   const times = new KernelTimes();
   const factory = () => {
-    const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended), hostElements);
+    const own = { hostElements, fusion };
+    const backend = new BackplaneBackend(compute, tf.engine(), (ended) => open.delete(ended), own);
     open.add(backend);
     return backend;
   };
@@ -136,7 +146,11 @@ export async function register(
       for (const backend of open) backend.restore();
       return { ...report, lost: compute.lost };
     },
-    profile: (body) => times.profile(body, () => compute.synchronize()),
+    profile: (body) =>
+      times.profile(body, () => {
+        for (const backend of open) backend.computeAll();
+        return compute.synchronize();
+      }),
     dispose() {
       closing ??= close();
       return closing;

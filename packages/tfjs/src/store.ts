@@ -1,4 +1,4 @@
-import type { BackendError, DeviceHandle, SwitchableBackend } from "@backplane/core";
+import type { BackendError, DeviceHandle, Operand, SwitchableBackend } from "@backplane/core";
 import {
   type BackendTimingInfo,
   type BackendValues,
@@ -14,6 +14,10 @@ import { elementCount, elementsOf } from "./elements.js";
 export interface DataMover {
   /** Moves data from another backend of TensorFlow.js to this one, by `move`. */
   moveData(backend: KernelBackend, dataId: DataId): void;
+  readonly state: {
+    /** How many functions are being recorded for their gradients, one within the other. */
+    readonly gradientDepth: number;
+  };
 }
 
 /**
@@ -25,14 +29,16 @@ export interface DataMover {
 export class TensorStore extends KernelBackend {
   readonly compute: SwitchableBackend;
   protected readonly data: DataList = new DataList();
-  readonly #mover: DataMover;
+  /** What is kept for pending data alone. */
+  protected heldBytes = 0;
+  protected readonly mover: DataMover;
   readonly #ended: (store: TensorStore) => void;
 
   /** `ended` is called by `dispose`. */
   constructor(compute: SwitchableBackend, mover: DataMover, ended: (store: TensorStore) => void) {
     super();
     this.compute = compute;
-    this.#mover = mover;
+    this.mover = mover;
     this.#ended = ended;
   }
 
@@ -81,7 +87,7 @@ export class TensorStore extends KernelBackend {
     const known = this.#ownOf(data);
     if (known !== undefined) return known;
     const values = elementsOf(data.dtype, "The tensor").array(data.count);
-    await this.compute.copyDtoH(values, operandOf(data.memory!, data.byteOffset));
+    await this.compute.copyDtoH(values, this.placeOf(data));
     data.values ??= values;
     return data.values;
   }
@@ -103,7 +109,7 @@ export class TensorStore extends KernelBackend {
           "use await tensor.data() in place of dataSync(). A kernel of the host finds them once they have been read.",
       );
     const values = elementsOf(data.dtype, "The tensor").array(data.count);
-    this.compute.copyDtoHSync(values, operandOf(data.memory!, data.byteOffset));
+    this.compute.copyDtoHSync(values, this.placeOf(data));
     data.values = values;
     return values;
   }
@@ -125,9 +131,14 @@ export class TensorStore extends KernelBackend {
     if (data === undefined) return true;
     data.references--;
     if (!force && data.references > 0) return false;
-    const { parts, memory, forms } = data;
+    data.references = 0;
+    const { parts } = data;
     this.data.remove(data, dataId);
-    this.#free(memory, forms);
+    if (data.consumers === 0) this.#end(data);
+    else if (data.memory !== undefined) {
+      data.heldBytes = data.memory.bytes;
+      this.heldBytes += data.heldBytes;
+    }
     if (parts !== undefined) {
       this.disposeData(parts.real.dataId);
       this.disposeData(parts.imag.dataId);
@@ -141,7 +152,11 @@ export class TensorStore extends KernelBackend {
 
   /** Time until the device has finished, in milliseconds. Calls `body` at once. */
   override async time(body: () => void): Promise<BackendTimingInfo> {
-    const finished = () => this.compute.synchronize().then(() => performance.now());
+    const finished = async () => {
+      this.computeAll();
+      await this.compute.synchronize();
+      return performance.now();
+    };
     // Where calls may compute before they return, what came before must have ended when the body begins.
     const before = this.compute.capabilities.synchronousReads ? this.#finishedSync() : finished();
     // If the body throws, nobody awaits it.
@@ -153,6 +168,7 @@ export class TensorStore extends KernelBackend {
 
   /** The time, once the device has finished: a read waits for all that came before it. */
   #finishedSync(): number {
+    this.computeAll();
     const handle = this.compute.alloc(1);
     try {
       this.compute.copyDtoHSync(new Uint8Array(1), handle);
@@ -176,8 +192,10 @@ export class TensorStore extends KernelBackend {
 
   /** Frees the data. The device stays open for the next backend of the same registration. */
   override dispose(): void {
-    for (const { memory, forms } of this.data) this.#free(memory, forms);
+    const all = [...this.data];
     this.data.clear();
+    for (const data of all) this.settle(data);
+    for (const data of all) this.#end(data);
     this.#ended(this);
   }
 
@@ -187,21 +205,31 @@ export class TensorStore extends KernelBackend {
    */
   restore(): number {
     const lost = new Set(this.compute.lost.map(({ handle }) => handle));
-    let count = 0;
-    for (const data of this.data) {
+    const all = new Set<Data>();
+    const add = (data: Data) => {
+      if (all.has(data)) return;
+      all.add(data);
+      data.pending?.operands.forEach(add);
+    };
+    for (const data of this.data) add(data);
+    for (const data of all) {
       for (const [name, form] of data.forms ?? [])
         if (lost.has(form)) {
           this.compute.free(form);
           data.forms?.delete(name);
         }
       if (data.memory === undefined || !lost.has(data.memory.handle)) continue;
-      if (this.knownOf(data) === undefined) count++;
+      if (this.knownOf(data) === undefined) data.memory.isLost = true;
       else {
         this.#leave(data.memory);
         data.memory = undefined;
         data.byteOffset = 0;
       }
     }
+    const isLost = ({ memory, pending }: Data): boolean =>
+      memory === undefined ? pending?.operands.some(isLost) === true : memory.isLost;
+    let count = 0;
+    for (const data of this.data) if (isLost(data)) count++;
     return count;
   }
 
@@ -215,7 +243,7 @@ export class TensorStore extends KernelBackend {
   protected dataOf(dataId: DataId): Data {
     const found = this.data.find(dataId);
     if (found !== undefined) return found;
-    this.#mover.moveData(this, dataId);
+    this.mover.moveData(this, dataId);
     const moved = this.data.find(dataId);
     if (moved === undefined) throw new Error("The tensor has been disposed of, or is not one of this engine");
     return moved;
@@ -237,7 +265,62 @@ export class TensorStore extends KernelBackend {
     return data.values;
   }
 
-  #free(memory: Memory | undefined, forms: Data["forms"]): void {
+  /** The place of the elements on the device. Uploads what is on the host only, and computes what is pending. */
+  placeOf(data: Data): Operand {
+    if (data.memory === undefined) {
+      if (data.pending === undefined) this.#upload(data);
+      else data.pending.compute(data);
+    }
+    return operandOf(data.memory!, data.byteOffset);
+  }
+
+  #upload(data: Data): void {
+    const { bytes: elementBytes, dtype, arrayOf } = elementsOf(data.dtype, "The tensor");
+    const bytes = data.count * elementBytes;
+    const handle = this.compute.alloc(bytes, { zero: data.constant === 0 });
+    try {
+      if (data.constant === undefined) {
+        const values = data.values as ArrayLike<number>;
+        this.compute.copyHtoD(handle, arrayOf(values));
+      } else if (data.constant !== 0) this.compute.fill(handle, data.constant, data.count, dtype);
+    } catch (error) {
+      this.freeHandle(handle);
+      throw error;
+    }
+    data.memory = { handle, bytes, uses: 1, isLost: false };
+  }
+
+  /** Computes all that is pending. What fails stays so: it fails again where it is needed. */
+  computeAll(): void {
+    for (const data of this.data)
+      try {
+        if (data.pending !== undefined) this.placeOf(data);
+      } catch {}
+  }
+
+  /** Data are not pending any more: ends what only they have kept. */
+  settle(data: Data): void {
+    const { pending } = data;
+    if (pending === undefined) return;
+    data.pending = undefined;
+    for (let i = 0; i < pending.operands.length; i++) {
+      const operand = pending.operands[i]!;
+      operand.consumers--;
+      if (operand.consumers === 0 && operand.references <= 0) this.#end(operand);
+    }
+  }
+
+  /** Frees what data hold that nobody needs any more. */
+  #end(data: Data): void {
+    this.settle(data);
+    const { memory, forms } = data;
+    this.heldBytes -= data.heldBytes;
+    data.heldBytes = 0;
+    data.values = undefined;
+    data.memory = undefined;
+    data.forms = undefined;
+    data.note = undefined;
+    data.parts = undefined;
     if (forms !== undefined) for (const form of forms.values()) this.freeHandle(form);
     if (memory !== undefined) this.#leave(memory);
   }

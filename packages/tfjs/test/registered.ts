@@ -5,12 +5,12 @@ import * as tf from "@tensorflow/tfjs-core";
 
 export const name = "registered";
 
-/** Registers both backends for the tests of a suite, each of which begins on the CPU. */
-export function registered(given: (registration: Registration) => void): void {
+/** Registers both backends for the tests of a suite, each of which begins on the CPU. `fusion`: as the option of `register`. */
+export function registered(given: (registration: Registration) => void, fusion = true): void {
   let registration: Registration;
 
   before(async () => {
-    registration = await register(tf, [cpu(), webgpu()], { name });
+    registration = await register(tf, [cpu(), webgpu()], { name, fusion });
     given(registration);
   });
 

@@ -1,18 +1,9 @@
 import type { BinaryKind } from "@backplane/core";
 import type { TensorInfo } from "@tensorflow/tfjs-core";
-import type { BackplaneBackend } from "../backend.js";
-import { elementCount } from "../elements.js";
 import { complexParts } from "./complex.js";
-import {
-  broadcast,
-  type Expression,
-  elementwise,
-  elementwiseOutputs,
-  type Formula,
-  formula,
-  type Node,
-} from "./elementwise.js";
+import { elementwise, elementwiseOutputs } from "./elementwise.js";
 import { combineFew } from "./few.js";
+import { broadcast, type Expression, type Formula, formula, type Node } from "./formula.js";
 import type { Call, Kernels } from "./kernel.js";
 import { leakyRelu } from "./unary.js";
 
@@ -27,6 +18,11 @@ function commonType({ a, b }: BinaryCall["inputs"]): Computed {
   return a.dtype === "float32" || b.dtype === "float32" ? "f32" : "i32";
 }
 
+/** Whether both operands have the same type, in which they are computed. */
+function isOfOne({ a, b }: BinaryCall["inputs"]): boolean {
+  return a.dtype === b.dtype && a.dtype !== "bool";
+}
+
 const tensorTypes = { f32: "float32", i32: "int32" } as const;
 
 /** A formula of two operands in the type in which both are computed. */
@@ -37,52 +33,18 @@ function ofCommonType(build: (e: Expression, x: Node, y: Node) => Node): Formula
   });
 }
 
-/** A call of the operation `binary`. */
-function numbers(
-  backend: BackplaneBackend,
-  kind: BinaryKind,
-  dtype: Computed,
-  { a, b }: BinaryCall["inputs"],
-  result: "float32" | "int32" | "bool",
-): TensorInfo {
-  const shape = broadcast(a.shape, b.shape);
-  const few = combineFew(backend, kind, dtype, [a, b], shape, result);
-  if (few !== undefined) return few;
-  // A number that only the host has need not become an allocation for one call.
-  const second = backend.number(b);
-  const first = second === undefined ? backend.number(a) : undefined;
-  const placeA = first === undefined ? backend.place(a) : { scalar: first };
-  const placeB = second === undefined ? backend.place(b) : { scalar: second };
-  const output = backend.output(shape, result);
-  const count = elementCount(shape);
-  // As many elements as the result has are in its order: there is nothing to broadcast.
-  const isFlat =
-    (first !== undefined || elementCount(a.shape) === count) &&
-    (second !== undefined || elementCount(b.shape) === count);
-  if (isFlat) backend.compute.binary({ kind, dtype, n: count, a: placeA, b: placeB, output: output.handle });
-  else
-    backend.compute.binary({
-      kind,
-      dtype,
-      a: placeA,
-      b: placeB,
-      output: output.handle,
-      shapeA: a.shape,
-      shapeB: b.shape,
-    });
-  return output;
-}
-
 /** A kind of the operation `binary`, on numbers. Core has given both operands one type. */
 function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
   const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
   return ({ inputs, backend }) => {
     const { a, b } = inputs;
     const type = commonType(inputs);
-    if (a.dtype !== b.dtype || a.dtype === "bool")
-      // Sums of two truth values are numbers in an array of bytes elsewhere, too.
-      return elementwise(backend, tensorTypes[type], [a, b], ofOthers);
-    return numbers(backend, kind, type, inputs, tensorTypes[type]);
+    // Sums of two truth values are numbers in an array of bytes elsewhere, too.
+    const shape = broadcast(a.shape, b.shape);
+    const few = isOfOne(inputs)
+      ? combineFew(backend, kind, type, [a, b], shape, tensorTypes[type])
+      : undefined;
+    return few ?? elementwise(backend, tensorTypes[type], [a, b], ofOthers, shape);
   };
 }
 
@@ -90,9 +52,11 @@ function comparison(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
   const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
   return ({ inputs, backend }) => {
     const { a, b } = inputs;
-    const type = commonType(inputs);
-    if (a.dtype !== b.dtype || a.dtype === "bool") return elementwise(backend, "bool", [a, b], ofOthers);
-    return numbers(backend, kind, type, inputs, "bool");
+    const shape = broadcast(a.shape, b.shape);
+    const few = isOfOne(inputs)
+      ? combineFew(backend, kind, commonType(inputs), [a, b], shape, "bool")
+      : undefined;
+    return few ?? elementwise(backend, "bool", [a, b], ofOthers, shape);
   };
 }
 

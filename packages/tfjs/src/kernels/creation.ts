@@ -1,8 +1,9 @@
 import { type DataType, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount, isDeviceType } from "../elements.js";
-import { elementwise, formula, mostInputs } from "./elementwise.js";
+import { elementwise, mostInputs } from "./elementwise.js";
 import { chooseFew } from "./few.js";
+import { formula } from "./formula.js";
 import type { Call, Kernels } from "./kernel.js";
 
 /** A tensor of one value, which is made where it is needed. */

@@ -8,7 +8,8 @@ import type {
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { elementwise, type Formula, formula, typed } from "./elementwise.js";
+import { elementwise, typed } from "./elementwise.js";
+import { type Formula, formula } from "./formula.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { applyEpilogue, divideEpilogue, type Epilogue, noEpilogue } from "./products.js";
 

@@ -3,14 +3,8 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend, Output } from "../backend.js";
 import { elementCount, stridesOf } from "../elements.js";
 import { binaryKernels } from "./binary.js";
-import {
-  type Expression,
-  elementwiseInPlace,
-  type Formula,
-  formula,
-  type Node,
-  typed,
-} from "./elementwise.js";
+import { elementwiseInPlace, typed } from "./elementwise.js";
+import { type Expression, type Formula, formula, type Node } from "./formula.js";
 import { type Call, compose, type Kernels, listOf } from "./kernel.js";
 import { copyOf, movedBy, transpose } from "./moves.js";
 import { reduce } from "./reduce.js";

@@ -2,8 +2,9 @@ import type { NumberReduceKind, ScanKind, TruthReduceKind } from "@backplane/cor
 import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { elementCount } from "../elements.js";
-import { asType, elementwise, formula, typed } from "./elementwise.js";
+import { asType, elementwise, typed } from "./elementwise.js";
 import { argReduceFew, reduceFew } from "./few.js";
+import { formula } from "./formula.js";
 import { axisOf, type Call, compose, type Kernels } from "./kernel.js";
 
 interface ReduceAttributes {

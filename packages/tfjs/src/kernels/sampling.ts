@@ -1,7 +1,8 @@
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { type DeviceType, elementCount } from "../elements.js";
-import { type Expression, elementwise, elementwiseOutputs, type Node, typed } from "./elementwise.js";
+import { elementwise, elementwiseOutputs, typed } from "./elementwise.js";
+import type { Expression, Node } from "./formula.js";
 import { gatherRows } from "./indexing.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { copyOf } from "./moves.js";

@@ -1,8 +1,8 @@
 import type { UnaryKind } from "@backplane/core";
 import { backend_util, type TensorInfo } from "@tensorflow/tfjs-core";
-import { elementCount } from "../elements.js";
-import { type Expression, elementwise, formula, type Node } from "./elementwise.js";
+import { elementwise } from "./elementwise.js";
 import { floatFunctions, type HostFunction, mapFew, wholeFunctions } from "./few.js";
+import { type Expression, formula, type Node } from "./formula.js";
 import type { Call, Kernels } from "./kernel.js";
 
 type UnaryCall<Attributes = unknown> = Call<"x", Attributes>;
@@ -14,12 +14,7 @@ function ofFloats(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
     const { x } = call.inputs;
     const { backend } = call;
     const few = mapFew(backend, x, "float32", floatFunctions[kind]);
-    if (few !== undefined) return few;
-    if (x.dtype !== "float32") return ofOthers(call);
-    const input = backend.place(x);
-    const output = backend.output(x.shape, "float32");
-    backend.compute.unary({ kind, n: elementCount(x.shape), input, output: output.handle });
-    return output;
+    return few ?? ofOthers(call);
   };
 }
 
@@ -31,13 +26,7 @@ function ofNumbers(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
     const { backend } = call;
     const dtype = numberType(x);
     const few = mapFew(backend, x, dtype, (dtype === "float32" ? floatFunctions : wholeFunctions)[kind]);
-    if (few !== undefined) return few;
-    if (x.dtype === "bool") return ofTruth(call);
-    const input = backend.place(x);
-    const output = backend.output(x.shape, dtype);
-    const type = dtype === "int32" ? "i32" : "f32";
-    backend.compute.unary({ kind, n: elementCount(x.shape), input, output: output.handle, dtype: type });
-    return output;
+    return few ?? ofTruth(call);
   };
 }
 
@@ -48,13 +37,11 @@ function numberType({ dtype }: TensorInfo): "float32" | "int32" {
 
 /** A test of floats, which whole numbers pass or fail all alike. */
 function test(kind: UnaryKind, ofWhole: 0 | 1): (call: UnaryCall) => TensorInfo {
-  return ({ inputs: { x }, backend }) => {
-    if (x.dtype !== "float32") return backend.make(x.shape, "bool", ofWhole);
-    const input = backend.place(x);
-    const output = backend.output(x.shape, "bool");
-    backend.compute.unary({ kind, n: elementCount(x.shape), input, output: output.handle });
-    return output;
-  };
+  const ofFloat = formula((e, x) => e.unary(kind, x!));
+  return ({ inputs: { x }, backend }) =>
+    x.dtype === "float32"
+      ? elementwise(backend, "bool", [x], ofFloat, x.shape)
+      : backend.make(x.shape, "bool", ofWhole);
 }
 
 /** An expression of x and of numbers among the attributes. */

@@ -1,0 +1,244 @@
+import type { DeviceHandle, Operand } from "@backplane/core";
+import type { TensorInfo } from "@tensorflow/tfjs-core";
+import type { BackplaneBackend } from "../backend.js";
+import type { Data, Pending } from "../data.js";
+import { type DeviceType, elementCount } from "../elements.js";
+import { chainOf } from "./chain.js";
+import { type Built, isSameShape, numberOf } from "./formula.js";
+
+/*
+ * Elementwise kernels do not compute: they note what their results are made of. When somebody needs one on the device, it is
+ * computed together with what it is made of, by one call of `map`.
+ */
+
+type Shape = readonly number[];
+
+/**
+ * The largest expressions, with what they use several times counted as often. Devices of the baseline tier bind 8 buffers,
+ * one of which is for the result.
+ */
+const limits = { inputs: 7, parameters: 16, nodes: 96 } as const;
+
+/** How the result of an elementwise kernel is computed. */
+export class Deferred implements Pending {
+  readonly #backend: BackplaneBackend;
+  readonly built: Built;
+  readonly operands: readonly Data[];
+  /** Of operands that broadcast to the result; undefined for the others. */
+  readonly shapes: readonly (Shape | undefined)[] | undefined;
+  /** Those of this kernel. */
+  readonly parameters: readonly number[];
+  /** To which inputs broadcast, here or in what operands are made of. Undefined: all have as many elements. */
+  readonly shape: Shape | undefined;
+  /** The sizes of the expression, as in `limits`. */
+  readonly size: Size;
+  /** Whether it has been computed as a part of something else. */
+  isUsed = false;
+
+  constructor(
+    backend: BackplaneBackend,
+    built: Built,
+    operands: readonly Data[],
+    shapes: readonly (Shape | undefined)[] | undefined,
+    parameters: readonly number[],
+    shape: Shape | undefined,
+    size: Size,
+  ) {
+    this.#backend = backend;
+    this.built = built;
+    this.operands = operands;
+    this.shapes = shapes;
+    this.parameters = parameters;
+    this.shape = shape;
+    this.size = size;
+  }
+
+  compute(data: Data): void {
+    const { operands } = this;
+    if (hasPending(operands)) {
+      computeShared(this.#backend, this);
+      if (hasPending(operands) && this.#computeChain(data)) return;
+    }
+    this.#computeAlone(data);
+  }
+
+  /** By one call for all that is pending. Returns whether there is one. */
+  #computeChain(data: Data): boolean {
+    const found = chainOf(data, this);
+    if (found === undefined) return false;
+    const backend = this.#backend;
+    const { chain, shapes: inputShapes, parameters } = found;
+    const inputs = placesOf(backend, found.inputs);
+    const { nodes, results, inputTypes, outputTypes } = chain;
+    const output = backend.allocate(data);
+    markUsed(this);
+    const call = { inputs, inputTypes, parameters, nodes, results, outputs: [output], outputTypes };
+    backend.finish(data, output, () => {
+      if (this.shape === undefined) backend.compute.map({ shape: [data.count], ...call });
+      else backend.compute.map({ shape: this.shape, ...call, inputShapes });
+    });
+    return true;
+  }
+
+  /** Of operands that are on the device then. */
+  #computeAlone(data: Data): void {
+    const backend = this.#backend;
+    const places = placesOf(backend, this.operands);
+    const output = backend.allocate(data);
+    backend.finish(data, output, () => this.#call(data.count, places, output));
+  }
+
+  #call(n: number, places: readonly Operand[], output: DeviceHandle): void {
+    const { built, shapes, shape, parameters } = this;
+    const { compute } = this.#backend;
+    const { step, nodes, results, inputTypes, outputTypes } = built;
+    const dtype = inputTypes[0]!;
+    if (step !== undefined && "unary" in step && shapes === undefined)
+      compute.unary({ kind: step.unary, n, input: places[0]!, output, dtype });
+    else if (step !== undefined && "binary" in step) {
+      const { binary: kind, number } = step;
+      const scalar = { scalar: parameters[0]! };
+      const a = number === "a" ? scalar : places[0]!;
+      const b = number === "b" ? scalar : places[places.length - 1]!;
+      if (shapes === undefined) compute.binary({ kind, dtype, n, a, b, output });
+      else {
+        const ofA = number === "a" ? {} : { shapeA: shapes[0] ?? shape! };
+        const ofB = number === "b" ? {} : { shapeB: shapes[shapes.length - 1] ?? shape! };
+        compute.binary({ kind, dtype, a, b, output, ...ofA, ...ofB });
+      }
+    } else {
+      const outputs = [output];
+      const call = { inputs: places, inputTypes, parameters, nodes, results, outputs, outputTypes };
+      if (shapes === undefined) compute.map({ shape: [n], ...call });
+      else compute.map({ shape: shape!, ...call, inputShapes: shapes });
+    }
+  }
+}
+
+interface Size {
+  nodes: number;
+  inputs: number;
+  parameters: number;
+}
+
+function hasPending(operands: readonly Data[]): boolean {
+  for (let i = 0; i < operands.length; i++) if (operands[i]!.pending !== undefined) return true;
+  return false;
+}
+
+function placesOf(backend: BackplaneBackend, operands: readonly Data[]): Operand[] {
+  const places: Operand[] = [];
+  for (let i = 0; i < operands.length; i++) places.push(backend.placeOf(operands[i]!));
+  return places;
+}
+
+/** Computes what an expression uses that others wait for, too: it would be computed for each of them. */
+function computeShared(backend: BackplaneBackend, expression: Deferred): void {
+  for (let found = true; found; ) {
+    found = false;
+    const uses = new Map<Data, number>();
+    countUses(expression, uses);
+    for (const [data, count] of uses)
+      if (data.pending !== undefined && data.consumers > count) {
+        backend.placeOf(data);
+        found = true;
+      }
+  }
+}
+
+/** Counts how often an expression uses what has several consumers. */
+function countUses({ operands }: Pending, uses: Map<Data, number>): void {
+  for (let i = 0; i < operands.length; i++) {
+    const operand = operands[i]!;
+    if (operand.pending === undefined) continue;
+    if (operand.consumers > 1) {
+      const count = uses.get(operand) ?? 0;
+      uses.set(operand, count + 1);
+      if (count > 0) continue;
+    }
+    countUses(operand.pending, uses);
+  }
+}
+
+/** Notes of all that an expression uses that it has been computed as a part of it. */
+function markUsed({ operands }: Pending): void {
+  for (let i = 0; i < operands.length; i++) {
+    const pending = operands[i]!.pending as Deferred | undefined;
+    if (pending === undefined) continue;
+    pending.isUsed = true;
+    markUsed(pending);
+  }
+}
+
+/** A new tensor whose elements are the value of an expression, computed when somebody needs it on the device. */
+export function deferred(
+  backend: BackplaneBackend,
+  dtype: DeviceType,
+  built: Built,
+  inputs: readonly TensorInfo[],
+  shape: Shape,
+  values: readonly number[],
+): TensorInfo {
+  const count = elementCount(shape);
+  let defers = backend.defers();
+  const operands: Data[] = [];
+  const parameters: number[] = [];
+  let shapes: (Shape | undefined)[] | undefined;
+  for (let i = 0; i < inputs.length; i++) {
+    const input = inputs[i]!;
+    const number = numberOf(backend, input);
+    if (number !== undefined) {
+      parameters.push(number);
+      continue;
+    }
+    const operand = backend.operand(input);
+    if (operand.memory?.isLost === true) defers = false;
+    if (operand.count === count) shapes?.push(undefined);
+    else {
+      shapes ??= operands.map(() => undefined);
+      shapes.push(input.shape);
+    }
+    operands.push(operand);
+  }
+  for (let i = 0; i < values.length; i++) {
+    // What a device refuses fails at once.
+    if (!Number.isFinite(Math.fround(values[i]!))) defers = false;
+    parameters.push(values[i]!);
+  }
+  for (let i = 0; i < built.rest.length; i++) parameters.push(built.rest[i]!);
+
+  let common = shapes === undefined ? undefined : shape;
+  const size: Size = {
+    nodes: built.nodes.length,
+    inputs: operands.length,
+    parameters: parameters.length,
+  };
+  for (let i = 0; i < operands.length; i++) {
+    const operand = operands[i]!;
+    const pending = operand.pending as Deferred | undefined;
+    if (pending === undefined) continue;
+    // What has been computed as a part of something else would be so again and again.
+    if (!defers || pending.isUsed || operand.count !== count || !fits(pending, size, common)) {
+      backend.placeOf(operand);
+      continue;
+    }
+    common ??= pending.shape;
+    size.nodes += pending.size.nodes;
+    size.inputs += pending.size.inputs - 1;
+    size.parameters += pending.size.parameters;
+  }
+  const how = new Deferred(backend, built, operands, shapes, parameters, common, size);
+  const result = backend.defer(shape, dtype, how);
+  if (!defers) backend.place(result);
+  return result;
+}
+
+/** Whether an expression may become a part of one of a size, whose inputs broadcast to a shape. */
+function fits({ shape, size }: Deferred, { nodes, inputs, parameters }: Size, common: Shape | undefined) {
+  return (
+    (shape === undefined || common === undefined || isSameShape(shape, common)) &&
+    nodes + size.nodes <= limits.nodes &&
+    inputs - 1 + size.inputs <= limits.inputs &&
+    parameters + size.parameters <= limits.parameters
+  );
+}
