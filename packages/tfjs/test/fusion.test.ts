@@ -108,6 +108,25 @@ describe("fusion", () => {
     x.dispose();
   });
 
+  it("does not make a step of an optimizer a part of the next ones", () => {
+    const before = counts();
+    let [weights, momentum] = [onDevice([1, 2]), onDevice([0, 0])];
+    for (let i = 1; i < 6; i++) {
+      const next = tf.tidy(() => {
+        const gradient = tf.reverse(tf.mul(weights, 2), 0);
+        const changed = tf.add(tf.mul(momentum, 0.5), gradient);
+        return [tf.sub(weights, tf.mul(changed, 0.25)), changed] as const;
+      });
+      tf.dispose([weights, momentum]);
+      [weights, momentum] = next as [tf.Tensor1D, tf.Tensor1D];
+      tf.tidy(() => tf.sum(weights).dataSync());
+      // The weights, and of what the momentum is made: the one before and the gradient.
+      assert.ok(live() <= before.live + 3, `${live() - before.live} allocations after step ${i}`);
+    }
+    tf.dispose([weights, momentum]);
+    assert.deepEqual(counts(), before);
+  });
+
   it("is bounded, however long a chain is, and however many inputs it has", () => {
     const x = onDevice([1, 2]);
     const before = counts();
