@@ -145,13 +145,6 @@ export class BackplaneBackend extends TensorStore {
     return this.placeOf(this.dataOf(dataId));
   }
 
-  /** The data of an operand of an expression: on the device, or pending. */
-  operand({ dataId }: TensorInfo): Data {
-    const data = this.dataOf(dataId);
-    if (data.pending === undefined) this.placeOf(data);
-    return data;
-  }
-
   /**
    * Whether results may be pending now. While gradients are recorded, most of them are needed again. On a device that is lost
    * they fail at once.
@@ -173,14 +166,8 @@ export class BackplaneBackend extends TensorStore {
     return this.compute.alloc(count * elementsOf(dtype, "The output").bytes, unzeroed);
   }
 
-  /** Writes data that are pending to memory that has been allocated for them. */
-  finish(data: Data, handle: DeviceHandle, write: () => void): void {
-    try {
-      write();
-    } catch (error) {
-      this.freeHandle(handle);
-      throw error;
-    }
+  /** Data that were pending have been written to memory that was allocated for them. */
+  finish(data: Data, handle: DeviceHandle): void {
     const bytes = data.count * elementsOf(data.dtype, "The output").bytes;
     data.memory = { handle, bytes, uses: 1, isLost: false };
     this.settle(data);

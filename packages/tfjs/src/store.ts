@@ -240,7 +240,7 @@ export class TensorStore extends KernelBackend {
     return dataId ?? data.name;
   }
 
-  protected dataOf(dataId: DataId): Data {
+  dataOf(dataId: DataId): Data {
     const found = this.data.find(dataId);
     if (found !== undefined) return found;
     this.mover.moveData(this, dataId);
@@ -331,7 +331,7 @@ export class TensorStore extends KernelBackend {
     if (memory.uses === 0) this.freeHandle(memory.handle);
   }
 
-  protected freeHandle(handle: DeviceHandle): void {
+  freeHandle(handle: DeviceHandle): void {
     try {
       this.compute.free(handle);
     } catch (error) {

@@ -30,8 +30,10 @@ export class Deferred implements Pending {
   readonly parameters: readonly number[];
   /** To which inputs broadcast, here or in what operands are made of. Undefined: all have as many elements. */
   readonly shape: Shape | undefined;
-  /** The sizes of the expression, as in `limits`. */
-  readonly size: Size;
+  /** The size of the expression, as in `limits`. */
+  readonly nodes: number;
+  readonly inputs: number;
+  readonly numbers: number;
   /** Whether it has been computed as a part of something else. */
   isUsed = false;
 
@@ -42,7 +44,9 @@ export class Deferred implements Pending {
     shapes: readonly (Shape | undefined)[] | undefined,
     parameters: readonly number[],
     shape: Shape | undefined,
-    size: Size,
+    nodes: number,
+    inputs: number,
+    numbers: number,
   ) {
     this.#backend = backend;
     this.built = built;
@@ -50,7 +54,9 @@ export class Deferred implements Pending {
     this.shapes = shapes;
     this.parameters = parameters;
     this.shape = shape;
-    this.size = size;
+    this.nodes = nodes;
+    this.inputs = inputs;
+    this.numbers = numbers;
   }
 
   compute(data: Data): void {
@@ -73,10 +79,14 @@ export class Deferred implements Pending {
     const output = backend.allocate(data);
     markUsed(this);
     const call = { inputs, inputTypes, parameters, nodes, results, outputs: [output], outputTypes };
-    backend.finish(data, output, () => {
+    try {
       if (this.shape === undefined) backend.compute.map({ shape: [data.count], ...call });
       else backend.compute.map({ shape: this.shape, ...call, inputShapes });
-    });
+    } catch (error) {
+      backend.freeHandle(output);
+      throw error;
+    }
+    backend.finish(data, output);
     return true;
   }
 
@@ -85,7 +95,13 @@ export class Deferred implements Pending {
     const backend = this.#backend;
     const places = placesOf(backend, this.operands);
     const output = backend.allocate(data);
-    backend.finish(data, output, () => this.#call(data.count, places, output));
+    try {
+      this.#call(data.count, places, output);
+    } catch (error) {
+      backend.freeHandle(output);
+      throw error;
+    }
+    backend.finish(data, output);
   }
 
   #call(n: number, places: readonly Operand[], output: DeviceHandle): void {
@@ -113,12 +129,6 @@ export class Deferred implements Pending {
       else compute.map({ shape: shape!, ...call, inputShapes: shapes });
     }
   }
-}
-
-interface Size {
-  nodes: number;
-  inputs: number;
-  parameters: number;
 }
 
 function hasPending(operands: readonly Data[]): boolean {
@@ -186,12 +196,13 @@ export function deferred(
   let shapes: (Shape | undefined)[] | undefined;
   for (let i = 0; i < inputs.length; i++) {
     const input = inputs[i]!;
-    const number = numberOf(backend, input);
+    const operand = backend.dataOf(input.dataId);
+    const number = operand.count === 1 ? numberOf(backend, input) : undefined;
     if (number !== undefined) {
       parameters.push(number);
       continue;
     }
-    const operand = backend.operand(input);
+    if (operand.pending === undefined && operand.memory === undefined) backend.placeOf(operand);
     if (operand.memory?.isLost === true) defers = false;
     if (operand.count === count) shapes?.push(undefined);
     else {
@@ -208,37 +219,31 @@ export function deferred(
   for (let i = 0; i < built.rest.length; i++) parameters.push(built.rest[i]!);
 
   let common = shapes === undefined ? undefined : shape;
-  const size: Size = {
-    nodes: built.nodes.length,
-    inputs: operands.length,
-    parameters: parameters.length,
-  };
+  let nodes = built.nodes.length;
+  let inputCount = operands.length;
+  let numbers = parameters.length;
   for (let i = 0; i < operands.length; i++) {
     const operand = operands[i]!;
     const pending = operand.pending as Deferred | undefined;
     if (pending === undefined) continue;
     // What has been computed as a part of something else would be so again and again.
-    if (!defers || pending.isUsed || operand.count !== count || !fits(pending, size, common)) {
+    const fits =
+      operand.count === count &&
+      (pending.shape === undefined || common === undefined || isSameShape(pending.shape, common)) &&
+      nodes + pending.nodes <= limits.nodes &&
+      inputCount - 1 + pending.inputs <= limits.inputs &&
+      numbers + pending.numbers <= limits.parameters;
+    if (!defers || pending.isUsed || !fits) {
       backend.placeOf(operand);
       continue;
     }
     common ??= pending.shape;
-    size.nodes += pending.size.nodes;
-    size.inputs += pending.size.inputs - 1;
-    size.parameters += pending.size.parameters;
+    nodes += pending.nodes;
+    inputCount += pending.inputs - 1;
+    numbers += pending.numbers;
   }
-  const how = new Deferred(backend, built, operands, shapes, parameters, common, size);
+  const how = new Deferred(backend, built, operands, shapes, parameters, common, nodes, inputCount, numbers);
   const result = backend.defer(shape, dtype, how);
   if (!defers) backend.place(result);
   return result;
-}
-
-/** Whether an expression may become a part of one of a size, whose inputs broadcast to a shape. */
-function fits({ shape, size }: Deferred, { nodes, inputs, parameters }: Size, common: Shape | undefined) {
-  return (
-    (shape === undefined || common === undefined || isSameShape(shape, common)) &&
-    nodes + size.nodes <= limits.nodes &&
-    inputs - 1 + size.inputs <= limits.inputs &&
-    parameters + size.parameters <= limits.parameters
-  );
 }
