@@ -29,7 +29,8 @@ describe("register", () => {
     const options = { hostElement: 0 } as object;
     await assert.rejects(register(tf, [cpu()], options), {
       code: "INVALID_ARGUMENT",
-      message: "register: hostElement is unknown (is hostElements meant?); allowed: name, use, hostElements",
+      message:
+        "register: hostElement is unknown (is hostElements meant?); allowed: name, use, hostElements, fusion",
     });
     await assert.rejects(
       register(tf, [cpu()], null as never),

@@ -43,10 +43,13 @@ const kernels: readonly ((a: tf.Tensor, b: tf.Tensor, c: tf.Tensor) => tf.Tensor
   (a) => tf.sum(a, 0, true),
 ];
 
+/** Quotients and products, which may become infinite. */
+const notFinite: ReadonlySet<number> = new Set([2, 3, 5, 6, 16]);
+
 /** Inputs broadcast to one another, and so do all results. */
-const inputs = (): tf.Tensor[] => [
-  tf.tensor2d([0.5, -1.25, 3e5, Number.NaN, -0, 1e-3, 7, -9, 1.1, 2.2], [2, 5]),
-  tf.tensor2d([1.5, 0.25, -3, 2, 1e30, -1e-30, 0, 4, -0.7, 0.1], [2, 5]),
+const inputs = (special: boolean): tf.Tensor[] => [
+  tf.tensor2d([0.5, -1.25, special ? 3e5 : 3, special ? Number.NaN : 2, -0, 1e-3, 7, -9, 1.1, 2.2], [2, 5]),
+  tf.tensor2d([1.5, 0.25, -3, 2, special ? 1e30 : 3, special ? -1e-30 : 2, 0, 4, -0.7, 0.1], [2, 5]),
   tf.tensor2d([2, -0.5, 0, 1, 3], [1, 5]),
   tf.tensor2d([3, -7], [2, 1]),
   tf.tensor2d([5, -3, 2 ** 30, 0, 1, 9, -8, 7, 2, 4], [2, 5], "int32"),
@@ -65,11 +68,16 @@ const steps: fc.Arbitrary<Step[]> = fc.array(
 );
 
 /** Runs a program. Returns the bits of what is left, from the last on or from the first on. */
-async function bitsOf(program: readonly Step[], fromLast: boolean): Promise<readonly unknown[]> {
-  const tensors = inputs();
+async function bitsOf(
+  program: readonly Step[],
+  fromLast: boolean,
+  special: boolean,
+): Promise<readonly unknown[]> {
+  const tensors = inputs(special);
   const at = (place: number) => tensors[tensors.length - 1 - (place % tensors.length)]!;
   for (const { kernel, a, b, c, next } of program) {
     const [x, y, z] = [at(a), at(b), at(c)];
+    if (!special && notFinite.has(kernel)) continue;
     const of = kernels[kernel]!;
     let result: tf.Tensor;
     try {
@@ -121,8 +129,8 @@ export function watched(compute: SwitchableBackend): { readonly names: string[];
   return { names, end: () => void Reflect.deleteProperty(compute, "run") };
 }
 
-/** Declares the properties on one backend. */
-export function describeFusion(provider: () => BackendProvider, numRuns: number): void {
+/** Declares the properties on one backend. `special`: whether it keeps NaN and infinities, as WGSL need not. */
+export function describeFusion(provider: () => BackendProvider, numRuns: number, special: boolean): void {
   describe(`chains of elementwise kernels on ${provider().name}`, () => {
     const registrations: Registration[] = [];
 
@@ -150,7 +158,7 @@ export function describeFusion(provider: () => BackendProvider, numRuns: number)
               compute.memory().liveAllocations,
             ];
             const before = count();
-            results.push(await bitsOf(program, fromLast));
+            results.push(await bitsOf(program, fromLast, special));
             assert.deepEqual(count(), before);
           }
           assert.deepEqual(results[0], results[1]);
