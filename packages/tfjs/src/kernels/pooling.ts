@@ -3,7 +3,7 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { asType, elementwise, typed } from "./elementwise.js";
 import type { Node } from "./formula.js";
-import { type Conv2dInfo, type Pad, type Pair, paddingOf, type Rounding } from "./images.js";
+import { type Conv2dInfo, isPair, type Pad, type Pair, paddingOf, pairOf, type Rounding } from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { pad } from "./moves.js";
 import { reduce } from "./reduce.js";
