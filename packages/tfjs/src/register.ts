@@ -43,7 +43,7 @@ export interface RegisterOptions {
    * Whether chains of elementwise kernels become one call of the device. Their results are then computed when something else
    * needs them: another kind of kernel, a read, `tf.time` or `profile`, but not `compute.synchronize`. Errors of the
    * device come then, too. On the CPU all bits are the same as without; a GPU may round a product and a sum of one
-   * chain once in place of twice. Default: true.
+   * chain once in place of twice, or order sums and products otherwise. Default: true.
    */
   readonly fusion?: boolean;
 }

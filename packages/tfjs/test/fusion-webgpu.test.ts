@@ -2,4 +2,4 @@
 import { webgpu } from "@backplane/backend-webgpu";
 import { describeFusion } from "./fusion.js";
 
-describeFusion(webgpu, 100, false);
+describeFusion(webgpu, 100);

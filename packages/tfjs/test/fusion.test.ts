@@ -8,7 +8,7 @@ import * as tf from "@tensorflow/tfjs-core";
 import { callsOf, describeFusion, watched } from "./fusion.js";
 import { registered } from "./registered.js";
 
-describeFusion(cpu, 400, true);
+describeFusion(cpu, 400);
 
 describe("fusion", () => {
   let registration: Registration;

@@ -63,6 +63,8 @@ export class Deferred implements Pending {
     const { operands } = this;
     if (hasPending(operands)) {
       computeShared(this.#backend, this);
+      const { nan, infinity } = this.#backend.compute.capabilities.numerics;
+      if (nan !== "kept" || infinity !== "kept") keepApart(this.#backend, this);
       if (hasPending(operands) && this.#computeChain(data)) return;
     }
     this.#computeAlone(data);
@@ -168,6 +170,60 @@ function countUses({ operands }: Pending, uses: Map<Data, number>): void {
     }
     countUses(operand.pending, uses);
   }
+}
+
+/**
+ * Computes first what a compiler may cancel, if it need not keep NaN: it makes a of (a - b) + b or of a b / b, x of 1 / (1 / x), and
+ * a (b + c) of a b + a c. So in one chain of sums, products and quotients each value is an operand of one kernel, and the
+ * operands of a quotient are no quotients.
+ */
+function keepApart(backend: BackplaneBackend, expression: Deferred): void {
+  while (operandsApart(backend, expression) === undefined);
+}
+
+/**
+ * The operands of a kernel, and of the sums and products that they are. Undefined if some of these were computed, for then others
+ * have changed.
+ */
+function operandsApart(
+  backend: BackplaneBackend,
+  { built, operands }: Deferred,
+): readonly Data[] | undefined {
+  const all: Data[] = [];
+  let isCancelled = false;
+  for (let i = 0; i < operands.length; i++) {
+    const operand = operands[i]!;
+    const pending = operand.pending as Deferred | undefined;
+    const below = pending === undefined ? noData : operandsApart(backend, pending);
+    if (below === undefined) return undefined;
+    if (built.algebra === "none" || operands.indexOf(operand) < i) continue;
+    const own = pending === undefined || pending.built.algebra === "none" ? [operand] : below;
+    if (built.algebra === "inverse" && pending?.built.algebra === "inverse") isCancelled = true;
+    for (const value of own) {
+      if (all.some((other) => isSameValue(value, other))) isCancelled = true;
+      all.push(value);
+    }
+  }
+  if (!isCancelled) return all;
+  let found = false;
+  for (const operand of operands) {
+    const pending = operand.pending as Deferred | undefined;
+    if (pending === undefined || pending.built.algebra === "none") continue;
+    backend.placeOf(operand);
+    found = true;
+  }
+  return found ? undefined : operands;
+}
+
+const noData: readonly Data[] = [];
+
+/** Whether a compiler knows that two values are the same. */
+function isSameValue(a: Data, b: Data): boolean {
+  if (a === b) return true;
+  const [p, q] = [a.pending as Deferred | undefined, b.pending as Deferred | undefined];
+  if (p === undefined || q === undefined)
+    return p === q && a.memory?.handle === b.memory?.handle && a.byteOffset === b.byteOffset;
+  return p.built === q.built && p.operands.every((operand, i) => isSameValue(operand, q.operands[i]!));
 }
 
 /** Notes of all that an expression uses that it has been computed as a part of it. */

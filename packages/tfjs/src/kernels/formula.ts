@@ -108,9 +108,14 @@ export interface Built {
   readonly rest: readonly number[];
   /** The operation that does it, if it is a single one. */
   readonly step: SingleStep | undefined;
+  /** What compilers may rewrite together with other kernels, if NaN need not be kept: see `keepApart`. */
+  readonly algebra: Algebra;
   /** No other has it. */
   readonly id: number;
 }
+
+/** Whether an expression has sums or products, among them negations or quotients ("inverse"), or neither. */
+export type Algebra = "inverse" | "direct" | "none";
 
 /** A step whose operands are the inputs, and for one of two perhaps a number. */
 export type SingleStep =
@@ -118,6 +123,18 @@ export type SingleStep =
   | { readonly binary: BinaryKind; readonly number: "a" | "b" | undefined };
 
 let builtCount = 0;
+
+const directSteps: ReadonlySet<string> = new Set(["add", "sub", "mul", "square"]);
+const inverseSteps: ReadonlySet<string> = new Set(["neg", "reciprocal", "rsqrt", "div", "mod", "floorDiv"]);
+
+function algebraOf(nodes: readonly MapNode[]): Algebra {
+  const has = (kinds: ReadonlySet<string>) =>
+    nodes.some(
+      (node) => ("unary" in node && kinds.has(node.unary)) || ("binary" in node && kinds.has(node.binary)),
+    );
+  if (has(inverseSteps)) return "inverse";
+  return has(directSteps) ? "direct" : "none";
+}
 
 /** Finds whether an expression is one step of a type that `unary` and `binary` have. */
 function singleOf(nodes: readonly MapNode[], type: DeviceElementType | undefined): SingleStep | undefined {
@@ -250,6 +267,7 @@ function buildFor(
     ...{ counts: expression.counts, rest: expression.parameters.slice(given) },
     ...{
       step: results.length === 1 ? singleOf(expression.nodes, inputTypes[0]) : undefined,
+      algebra: algebraOf(expression.nodes),
       id: builtCount++,
     },
   };
