@@ -242,15 +242,16 @@ describe("register", () => {
     ] as const) {
       await registration.use(backend);
       const matrix = tf.ones<tf.Rank.R2>([rows, rows]);
-      const shares: number[] = [];
-      for (let round = 0; round < 3; round++) {
-        const time = await tf.time(() => {
-          for (let i = 0; i < 30; i++) tf.dispose(tf.matMul(matrix, matrix));
-        });
-        shares.push((time.kernelMs as number) / time.wallMs);
-      }
-      assert.ok(Math.max(...shares) > 0.5, `${backend}, ${rows} rows: ${shares} of the time`);
-      assert.ok(Math.max(...shares) <= 1, `${backend}, ${rows} rows: ${shares} of the time`);
+      let bodyMs = 0;
+      const { kernelMs, wallMs } = await tf.time(() => {
+        const begun = performance.now();
+        for (let i = 0; i < 30; i++) tf.dispose(tf.matMul(matrix, matrix));
+        bodyMs = performance.now() - begun;
+      });
+      const told = `${backend}, ${rows} rows: ${kernelMs} of ${wallMs} ms, of which the body took ${bodyMs}`;
+      assert.ok((kernelMs as number) > 0 && (kernelMs as number) <= wallMs, told);
+      // Its calls may compute before they return.
+      if (backend === "cpu") assert.ok((kernelMs as number) >= bodyMs, told);
       matrix.dispose();
     }
   });
