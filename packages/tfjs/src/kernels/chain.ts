@@ -30,16 +30,19 @@ class Branch {
   readonly #next = new Map<number, Branch>();
 
   next(met: number): Branch {
-    let branch = this.#next.get(met);
-    if (branch === undefined) {
-      branch = new Branch();
-      this.#next.set(met, branch);
-    }
+    const found = this.#next.get(met);
+    if (found !== undefined) return found;
+    // What is not kept must not grow the tree either.
+    if (chains >= mostChains) return nowhere;
+    const branch = new Branch();
+    this.#next.set(met, branch);
     return branch;
   }
 }
 
 const root = new Branch();
+/** Where no chain is known, and none will be. */
+const nowhere = new Branch();
 let chains = 0;
 
 /** Backends compile a kernel for each chain, and keep it. */
