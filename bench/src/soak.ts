@@ -1,13 +1,12 @@
 import { writeFile } from "node:fs/promises";
 import { parseArgs } from "node:util";
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend, type WebGpuBackend } from "@backplane/backend-webgpu";
 import { type MemorySample, mebibytes, type SoakReport, soak, type Tally } from "@backplane/conformance";
 import type { ComputeBackend } from "@backplane/core";
 import { checkWritable } from "@backplane/example-digits/disk.js";
 import { tellSystemErrors } from "@backplane/example-digits/system-errors.js";
+import { collectGarbage } from "./garbage.js";
 
 const help = `Works a backend with random calls for a while: all operations and element types, random
 sizes, frees, transfers and reads that overlap the work. Every result is compared with the
@@ -121,11 +120,6 @@ function parse(): SoakArguments {
 }
 
 /** Garbage is no leak: it is collected before memory is read. */
-function collectGarbage(): void {
-  setFlagsFromString("--expose-gc");
-  (runInNewContext("gc") as () => void)();
-}
-
 function processMemory(): Pick<MemorySample, "residentBytes" | "heapBytes" | "externalBytes"> {
   collectGarbage();
   const { rss, heapUsed, external } = process.memoryUsage();

@@ -1,11 +1,10 @@
 // Opens a backend, does many rounds of work on it, closes it, and then has to end by itself:
 //   node rounds.js <cpu0 | cpu2 | webgpu> <rounds>
 // Prints one line of JSON.
-import { setFlagsFromString } from "node:v8";
-import { runInNewContext } from "node:vm";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
+import { collectGarbage } from "#src/garbage.js";
 
 const creators: Readonly<Record<string, () => ComputeBackend>> = {
   cpu0: () => createCpuBackend({ threads: 0 }),
@@ -29,9 +28,6 @@ function round(index: number): Promise<number> | undefined {
   for (const handle of [a, b, c]) backend.free(handle);
   return read?.then(() => last[0]! - 2 * ((index % 1000) + 1));
 }
-
-setFlagsFromString("--expose-gc");
-const collectGarbage = runInNewContext("gc") as () => void;
 
 /** The most that the process has had so far. */
 const mostResidentBytes = () => 1024 * process.resourceUsage().maxRSS;

@@ -33,30 +33,17 @@ function ofCommonType(build: (e: Expression, x: Node, y: Node) => Node): Formula
   });
 }
 
-/** A kind of the operation `binary`, on numbers. Core has given both operands one type. */
-function arithmetic(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
-  const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
+/** A kind of the operation `binary`, on numbers. `result`: by default the type in which both are computed. */
+function ofNumbers(kind: BinaryKind, result?: "bool"): (call: BinaryCall) => TensorInfo {
+  const built = ofCommonType((e, x, y) => e.binary(kind, x, y));
   return ({ inputs, backend }) => {
     const { a, b } = inputs;
     const type = commonType(inputs);
+    const dtype = result ?? tensorTypes[type];
+    const shape = broadcast(a.shape, b.shape);
     // Sums of two truth values are numbers in an array of bytes elsewhere, too.
-    const shape = broadcast(a.shape, b.shape);
-    const few = isOfOne(inputs)
-      ? combineFew(backend, kind, type, [a, b], shape, tensorTypes[type])
-      : undefined;
-    return few ?? elementwise(backend, tensorTypes[type], [a, b], ofOthers, shape);
-  };
-}
-
-function comparison(kind: BinaryKind): (call: BinaryCall) => TensorInfo {
-  const ofOthers = ofCommonType((e, x, y) => e.binary(kind, x, y));
-  return ({ inputs, backend }) => {
-    const { a, b } = inputs;
-    const shape = broadcast(a.shape, b.shape);
-    const few = isOfOne(inputs)
-      ? combineFew(backend, kind, commonType(inputs), [a, b], shape, "bool")
-      : undefined;
-    return few ?? elementwise(backend, "bool", [a, b], ofOthers, shape);
+    const few = isOfOne(inputs) ? combineFew(backend, kind, type, [a, b], shape, dtype) : undefined;
+    return few ?? elementwise(backend, dtype, [a, b], built, shape);
   };
 }
 
@@ -92,7 +79,7 @@ const floorDiv = ofCommonType((e, x, y) => e.binary("floorDiv", x, y));
 
 const squaredDifference = ofCommonType((e, x, y) => e.unary("square", e.binary("sub", x, y)));
 
-const atan2 = arithmetic("atan2");
+const atan2 = ofNumbers("atan2");
 const atan2OfWhole = formula((e, y, x) => e.binary("atan2", e.convert("f32", y!), e.convert("f32", x!)));
 
 const prelu = formula((e, value, slope) => leakyRelu(e, e.convert("f32", value!), e.convert("f32", slope!)));
@@ -128,32 +115,32 @@ function integerPower(e: Expression, a: Node, b: Node): Node {
   return e.select(e.binary("less", b, zero), inverse, product);
 }
 
-const power = arithmetic("pow");
+const power = ofNumbers("pow");
 const powerOfWhole = formula((e, x, y) => integerPower(e, e.convert("i32", x!), e.convert("i32", y!)));
 
 export const binaryKernels: Kernels = {
-  Add: withComplex(arithmetic("add"), (e, [ar, ai], [br, bi]) => [
+  Add: withComplex(ofNumbers("add"), (e, [ar, ai], [br, bi]) => [
     e.binary("add", ar, br),
     e.binary("add", ai, bi),
   ]),
-  Sub: withComplex(arithmetic("sub"), (e, [ar, ai], [br, bi]) => [
+  Sub: withComplex(ofNumbers("sub"), (e, [ar, ai], [br, bi]) => [
     e.binary("sub", ar, br),
     e.binary("sub", ai, bi),
   ]),
-  Multiply: withComplex(arithmetic("mul"), (e, [ar, ai], [br, bi]) => [
+  Multiply: withComplex(ofNumbers("mul"), (e, [ar, ai], [br, bi]) => [
     e.binary("sub", e.binary("mul", ar, br), e.binary("mul", ai, bi)),
     e.binary("add", e.binary("mul", ar, bi), e.binary("mul", ai, br)),
   ]),
-  RealDiv: withComplex(arithmetic("div"), (e, [ar, ai], [br, bi]) => {
+  RealDiv: withComplex(ofNumbers("div"), (e, [ar, ai], [br, bi]) => {
     const norm = e.binary("add", e.unary("square", br), e.unary("square", bi));
     const real = e.binary("add", e.binary("mul", ar, br), e.binary("mul", ai, bi));
     const imag = e.binary("sub", e.binary("mul", ai, br), e.binary("mul", ar, bi));
     return [e.binary("div", real, norm), e.binary("div", imag, norm)];
   }),
   FloorDiv: ({ inputs: { a, b }, backend }: BinaryCall) => elementwise(backend, "int32", [a, b], floorDiv),
-  Maximum: arithmetic("max"),
-  Minimum: arithmetic("min"),
-  Mod: arithmetic("mod"),
+  Maximum: ofNumbers("max"),
+  Minimum: ofNumbers("min"),
+  Mod: ofNumbers("mod"),
   Atan2: (call: BinaryCall) => {
     if (commonType(call.inputs) === "f32") return atan2(call);
     const { a, b } = call.inputs;
@@ -168,14 +155,14 @@ export const binaryKernels: Kernels = {
     const type = tensorTypes[commonType(inputs)];
     return elementwise(backend, type, [inputs.a, inputs.b], squaredDifference);
   },
-  BitwiseAnd: arithmetic("and"),
+  BitwiseAnd: ofNumbers("and"),
 
-  Equal: comparison("equal"),
-  NotEqual: comparison("notEqual"),
-  Less: comparison("less"),
-  LessEqual: comparison("lessEqual"),
-  Greater: comparison("greater"),
-  GreaterEqual: comparison("greaterEqual"),
+  Equal: ofNumbers("equal", "bool"),
+  NotEqual: ofNumbers("notEqual", "bool"),
+  Less: ofNumbers("less", "bool"),
+  LessEqual: ofNumbers("lessEqual", "bool"),
+  Greater: ofNumbers("greater", "bool"),
+  GreaterEqual: ofNumbers("greaterEqual", "bool"),
 
   LogicalAnd: logical("logicalAnd"),
   LogicalOr: logical("logicalOr"),

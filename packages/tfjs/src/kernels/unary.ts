@@ -9,24 +9,18 @@ type UnaryCall<Attributes = unknown> = Call<"x", Attributes>;
 
 /** A function of floats: integers and truth values become floats before. */
 function ofFloats(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
-  const ofOthers = expression((e, x) => e.unary(kind, x));
-  return (call) => {
-    const { x } = call.inputs;
-    const { backend } = call;
-    const few = mapFew(backend, x, "float32", floatFunctions[kind]);
-    return few ?? ofOthers(call);
-  };
+  return expression((e, x) => e.unary(kind, x), undefined, floatFunctions[kind]);
 }
 
 /** A function that integers have too. Truth values become integers. */
 function ofNumbers(kind: UnaryKind): (call: UnaryCall) => TensorInfo {
-  const ofTruth = numberExpression((e, x) => e.unary(kind, x));
+  const onDevice = numberExpression((e, x) => e.unary(kind, x));
   return (call) => {
     const { x } = call.inputs;
     const { backend } = call;
     const dtype = numberType(x);
     const few = mapFew(backend, x, dtype, (dtype === "float32" ? floatFunctions : wholeFunctions)[kind]);
-    return few ?? ofTruth(call);
+    return few ?? onDevice(call);
   };
 }
 
@@ -37,10 +31,10 @@ function numberType({ dtype }: TensorInfo): "float32" | "int32" {
 
 /** A test of floats, which whole numbers pass or fail all alike. */
 function test(kind: UnaryKind, ofWhole: 0 | 1): (call: UnaryCall) => TensorInfo {
-  const ofFloat = formula((e, x) => e.unary(kind, x!));
+  const built = formula((e, x) => e.unary(kind, x!));
   return ({ inputs: { x }, backend }) =>
     x.dtype === "float32"
-      ? elementwise(backend, "bool", [x], ofFloat, x.shape)
+      ? elementwise(backend, "bool", [x], built, x.shape)
       : backend.make(x.shape, "bool", ofWhole);
 }
 
