@@ -52,6 +52,6 @@ describe("rounds of alloc, work and free in a process of their own", () => {
       // Two thirds of the rounds come after `early`: a leak of one allocation per round would show.
       const bound = `early ${JSON.stringify(early)}, late ${JSON.stringify(late)}`;
       assert.isAtMost(late.reservedBytes, 2 * early.reservedBytes + 2 ** 20, bound);
-      assert.isAtMost(late.mostResidentBytes, early.mostResidentBytes + 64 * 2 ** 20, bound);
+      assert.isAtMost(late.residentBytes, early.residentBytes + 64 * 2 ** 20, bound);
     });
 });

@@ -17,6 +17,9 @@ const rounds = Number(count);
 const backend = creators[name]!();
 await backend.init();
 
+/** Rounds until a result is waited for, so that few are under way, and until garbage is collected, so that little is kept. */
+const [untilRead, untilCollected] = [50, 500];
+
 function round(index: number): Promise<number> | undefined {
   const n = 16 + (index % 13) * 8;
   const [a, b, c] = [backend.alloc(4 * n), backend.alloc(4 * n, { zero: false }), backend.alloc(4 * n)];
@@ -24,31 +27,32 @@ function round(index: number): Promise<number> | undefined {
   backend.unary({ kind: "neg", n, input: a, output: b });
   backend.binary({ kind: "sub", n, a, b, output: c });
   const last = new Float32Array(1);
-  const read = index % 500 === 0 ? backend.copyDtoH(last, { handle: c, byteOffset: 4 * (n - 1) }) : undefined;
+  const read =
+    index % untilRead === 0 ? backend.copyDtoH(last, { handle: c, byteOffset: 4 * (n - 1) }) : undefined;
   for (const handle of [a, b, c]) backend.free(handle);
   return read?.then(() => last[0]! - 2 * ((index % 1000) + 1));
 }
 
-/** The most that the process has had so far. */
-const mostResidentBytes = () => 1024 * process.resourceUsage().maxRSS;
+/**
+ * What is held when nothing is under way and garbage is collected. The most that the process has had would depend on how far a busy
+ * machine has once let the device or the engine fall behind.
+ */
+async function held() {
+  await backend.synchronize();
+  collectGarbage();
+  return { reservedBytes: backend.memory().reservedBytes, residentBytes: process.memoryUsage().rss };
+}
 
 let wrong = 0;
-let early = { reservedBytes: 0, mostResidentBytes: 0 };
+let early: Awaited<ReturnType<typeof held>> | undefined;
 for (let index = 1; index <= rounds; index++) {
   const error = round(index);
-  if (error !== undefined) {
-    if ((await error) !== 0) wrong++;
-    // Else the most depends on when the engine finds time to collect.
-    collectGarbage();
-  }
-  if (index === Math.floor(rounds / 3)) {
-    await backend.synchronize();
-    early = { reservedBytes: backend.memory().reservedBytes, mostResidentBytes: mostResidentBytes() };
-  }
+  if (error !== undefined && (await error) !== 0) wrong++;
+  if (index % untilCollected === 0) collectGarbage();
+  if (index === Math.floor(rounds / 3)) early = await held();
 }
-await backend.synchronize();
-const { liveAllocations, liveBytes, reservedBytes } = backend.memory();
-const late = { reservedBytes, mostResidentBytes: mostResidentBytes() };
+const late = await held();
+const { liveAllocations, liveBytes } = backend.memory();
 await backend.dispose();
 const disposed = backend.memory();
 console.log(JSON.stringify({ wrong, liveAllocations, liveBytes, early, late, disposed }));
