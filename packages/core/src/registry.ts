@@ -91,7 +91,10 @@ export class BackendRegistry {
   list(): Promise<readonly BackendListing[]> {
     const probe = async (provider: BackendProvider): Promise<Availability> => {
       try {
-        return await provider.probe();
+        const found: Partial<Availability> | null | undefined = await provider.probe();
+        if (typeof found?.available === "boolean") return found as Availability;
+        const reason = `probe: returned ${describe(found)}; allowed: an object with available, true or false`;
+        return { available: false, reason };
       } catch (error) {
         return { available: false, reason: toBackendError(error, "UNSUPPORTED", "probe").message };
       }

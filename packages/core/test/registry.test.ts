@@ -89,7 +89,12 @@ describe("BackendRegistry", () => {
         throw new Error("at once");
       },
     };
-    const registry = new BackendRegistry([fakeProvider("here"), unavailable, rejecting, throwing]);
+    const nothing = {
+      ...fakeProvider("nothing"),
+      probe: async () => undefined,
+    } as unknown as BackendProvider;
+    const providers = [fakeProvider("here"), unavailable, rejecting, throwing, nothing];
+    const registry = new BackendRegistry(providers);
     assert.deepEqual(await registry.list(), [
       {
         name: "here",
@@ -99,6 +104,11 @@ describe("BackendRegistry", () => {
       { name: "none", available: false, reason: "no adapter" },
       { name: "rejecting", available: false, reason: "probe: probe failed" },
       { name: "throwing", available: false, reason: "probe: at once" },
+      {
+        name: "nothing",
+        available: false,
+        reason: "probe: returned undefined; allowed: an object with available, true or false",
+      },
     ]);
   });
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// Fetches Open MPI and MPICH into node_modules/.cache, on Debian: node tools/debian/dist/fetch-mpi.js
+import { fetchCommand } from "./command.js";
 import { fetchMpi, mpiNames } from "./mpi.js";
 import { DebianUnavailable } from "./packages.js";
 
-try {
-  for (const name of mpiNames) console.log(`Fetched ${(await fetchMpi(name)).library}`);
-} catch (error) {
-  console.error(error instanceof DebianUnavailable ? error.message : error);
-  process.exitCode = 1;
-}
+await fetchCommand(
+  "usage: fetch-mpi.js\nFetches Open MPI and MPICH into node_modules/.cache, on Debian.",
+  async function* () {
+    for (const name of mpiNames) yield (await fetchMpi(name)).library;
+  },
+  (error) => error instanceof DebianUnavailable,
+);

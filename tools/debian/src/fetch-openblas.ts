@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// Fetches OpenBLAS into node_modules/.cache, on Debian: node tools/debian/dist/fetch-openblas.js
+import { fetchCommand } from "./command.js";
 import { fetchOpenBlas } from "./openblas.js";
 import { DebianUnavailable } from "./packages.js";
 
-try {
-  console.log(`Fetched ${await fetchOpenBlas()}`);
-} catch (error) {
-  console.error(error instanceof DebianUnavailable ? error.message : error);
-  process.exitCode = 1;
-}
+await fetchCommand(
+  "usage: fetch-openblas.js\nFetches OpenBLAS into node_modules/.cache, on Debian.",
+  async function* () {
+    yield await fetchOpenBlas();
+  },
+  (error) => error instanceof DebianUnavailable,
+);

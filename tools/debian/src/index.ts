@@ -1,4 +1,5 @@
 export { cachedFolder, cachePath } from "./cache.js";
+export { fetchCommand } from "./command.js";
 export {
   fetchMpi,
   type LaunchCommand,

@@ -1,11 +1,12 @@
 #!/usr/bin/env node
-// Fetches lavapipe into node_modules/.cache, on Debian: node tools/software-adapter/dist/fetch-lavapipe.js
+import { fetchCommand } from "@backplane/debian";
 import { fetchLavapipe } from "./adapter.js";
 import { SoftwareAdapterUnavailable } from "./unavailable.js";
 
-try {
-  console.log(`Fetched ${(await fetchLavapipe()).description}`);
-} catch (error) {
-  console.error(error instanceof SoftwareAdapterUnavailable ? error.message : error);
-  process.exitCode = 1;
-}
+await fetchCommand(
+  "usage: fetch-lavapipe.js\nFetches lavapipe into node_modules/.cache, on Debian.",
+  async function* () {
+    yield (await fetchLavapipe()).description;
+  },
+  (error) => error instanceof SoftwareAdapterUnavailable,
+);
