@@ -41,10 +41,16 @@ export interface Session {
   release(): Promise<void>;
 }
 
-export async function openOnnxRuntimeWeb(threads: number): Promise<Peer> {
+/** Loads onnxruntime-web for so many threads, of which the caller's is one. */
+export async function loadOnnxRuntimeWeb(threads: number): Promise<OnnxRuntime> {
   const runtime = await loadPeer<OnnxRuntime>("onnxruntime-web");
   // Read when its WebAssembly is instantiated, by the first session.
   runtime.env.wasm.numThreads = threads;
+  return runtime;
+}
+
+export async function openOnnxRuntimeWeb(threads: number): Promise<Peer> {
+  const runtime = await loadOnnxRuntimeWeb(threads);
   const options = { executionProviders: ["wasm"] };
   return {
     name: "onnxruntime-web",

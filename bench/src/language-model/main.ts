@@ -1,71 +1,62 @@
 import { writeFileSync } from "node:fs";
-import { parseArgs } from "node:util";
+import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
-import type { FloatType } from "@backplane/core";
 import { checkWritable } from "@backplane/example-digits/disk.js";
-import { type Shape, shapes } from "@backplane/example-story";
-import { commandLine, wholeNumber } from "../command-line.js";
+import { commandLine } from "../command-line.js";
 import { installPeers } from "../cpu/installed.js";
+import { loadOnnxRuntimeWeb } from "../cpu/onnxruntime.js";
 import { loadOnnxRuntimeOnGpu } from "../cpu/onnxruntime-gpu.js";
 import { provideGpu } from "../gpu-page.js";
 import { quantile } from "../statistics.js";
 import type { Decoder } from "./decoder.js";
-import { openOnnxDecoders } from "./onnxruntime.js";
+import type { Products } from "./onnx-graph.js";
+import { openOnnxOnCpu } from "./onnxruntime-cpu.js";
+import { openOnnxOnGpu } from "./onnxruntime-gpu.js";
+import { parseLanguageModelOptions, usage } from "./options.js";
 import { openOurs } from "./ours.js";
 import { randomWeights } from "./weights.js";
 
 /*
- * How fast a language model with weights of 4 bits writes, next to onnxruntime-web on the same GPU: the same random
- * weights, in one process and in turns. The logits of both must agree first.
+ * How fast a language model with weights of 4 or 8 bits writes, next to onnxruntime-web on the same GPU or CPU: the same random
+ * weights, in one process and in turns. The logits of all must agree first.
  */
-
-const usage = `node bench/dist/language-model/main.js [options]
-
-  --shape NAME  ${Object.keys(shapes).join(", ")} (default stories110M)
-  --layers N    only so many layers of it
-  --dtype f16|f32  the type in which it computes (default f16)
-  --first N     the place from which on tokens are written (default 256)
-  --tokens N    tokens of a round (default 64)
-  --rounds N    how often everybody is timed (default 5)
-  --captured    onnxruntime-web also with a captured graph, in a session of its own
-  --json FILE   also writes the samples
-  --help        this text
-`;
 
 /** Distance of the logits, as a share of their size: f16 has 11 bits, and each layer rounds several times. */
 const allowedDistance = 0.05;
 
 const checkedTokens = [5, 17, 300, 12];
 
-const options = commandLine(usage, () => {
-  const { values } = parseArgs({
-    options: {
-      shape: { type: "string", default: "stories110M" },
-      layers: { type: "string" },
-      dtype: { type: "string", default: "f16" },
-      first: { type: "string", default: "256" },
-      tokens: { type: "string", default: "64" },
-      rounds: { type: "string", default: "5" },
-      captured: { type: "boolean", default: false },
-      json: { type: "string" },
-      help: { type: "boolean", default: false },
-    },
-  });
-  if (!(values.shape in shapes))
-    throw new Error(`--shape is ${values.shape}; allowed: ${Object.keys(shapes).join(", ")}`);
-  const { dtype } = values;
-  if (dtype !== "f16" && dtype !== "f32") throw new Error(`--dtype is ${dtype}; allowed: f16, f32`);
-  const whole: Shape = shapes[values.shape as keyof typeof shapes];
-  const layers = values.layers === undefined ? whole.layers : wholeNumber("layers", values.layers, 1);
-  return {
-    ...values,
-    dtype: dtype as FloatType,
-    model: { ...whole, layers },
-    first: wholeNumber("first", values.first, 1),
-    tokens: wholeNumber("tokens", values.tokens, 1),
-    rounds: wholeNumber("rounds", values.rounds, 1),
-  };
-});
+const options = commandLine(usage, () => parseLanguageModelOptions(process.argv.slice(2)));
+
+/** Ways to multiply on the CPU, the fastest of which is what ours is compared with. */
+const cpuProducts: readonly Products[] = [
+  { op: "MatMulNBits", accuracyLevel: 0 },
+  { op: "MatMulNBits", accuracyLevel: 4 },
+  { op: "MatMul" },
+];
+
+/** What is compared with ours: opens decoders of one session. */
+interface Opening {
+  readonly name: string;
+  open(): Promise<readonly Decoder[]>;
+}
+
+async function openings(room: number): Promise<readonly Opening[]> {
+  const { model, dtype, cpu, captured, threads } = options;
+  if (cpu) {
+    const runtime = await loadOnnxRuntimeWeb(threads);
+    return cpuProducts.map((products) => ({
+      name: `onnxruntime-web, ${Object.values(products).join(", level ")}`,
+      open: async () => [await openOnnxOnCpu(runtime, model, weights, { room, products })],
+    }));
+  }
+  await provideGpu();
+  const runtime = await loadOnnxRuntimeOnGpu("C++");
+  return (captured ? [false, true] : [false]).map((captured) => ({
+    name: `onnxruntime-web${captured ? ", captured" : ""}`,
+    open: () => openOnnxOnGpu(runtime, model, weights, { dtype, room, captured }),
+  }));
+}
 
 /** |a - b| / |b| */
 function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
@@ -78,32 +69,28 @@ function distance(a: ArrayLike<number>, b: ArrayLike<number>): number {
 }
 
 async function main(): Promise<void> {
-  const failure = installPeers();
-  if (failure !== undefined) throw new Error(failure);
-  const { model, dtype, first, tokens, rounds } = options;
-  const backend = createWebGpuBackend();
+  const { model, dtype, bits, first, tokens, rounds, cpu, threads } = options;
+  // One thread is the caller's, which is also that of the others.
+  const backend = cpu ? createCpuBackend({ threads: threads === 1 ? 0 : threads }) : createWebGpuBackend();
   await backend.init();
-  await provideGpu();
-  const runtime = await loadOnnxRuntimeOnGpu("C++");
-  const weights = randomWeights(model);
   const room = first + tokens + 1;
   const ours = openOurs(backend, model, weights, { dtype, room });
   const others: Decoder[] = [];
   const expected = await ours.logits(checkedTokens);
-  for (const captured of options.captured ? [false, true] : [false])
+  for (const { name, open } of await openings(room))
     try {
-      const opened = await openOnnxDecoders(runtime, model, weights, { dtype, room, captured });
-      const away = distance(await opened[0].logits(checkedTokens), expected);
-      console.log(`onnxruntime-web${captured ? ", captured" : ""}: logits ${away.toPrecision(2)} away`);
+      const opened = await open();
+      const away = distance(await opened[0]!.logits(checkedTokens), expected);
+      console.log(`${name}: logits ${away.toPrecision(2)} away`);
       if (!(away <= allowedDistance)) throw new Error(`allowed: ${allowedDistance}`);
       others.push(...opened);
     } catch (error) {
       process.exitCode = 1;
-      console.error(`onnxruntime-web${captured ? ", captured" : ""}: ${(error as Error).message}`);
+      console.error(`${name}: ${(error as Error).message}`);
     }
   const device = backend.capabilities.device.name;
   console.log(
-    `${device}, Node.js ${process.versions.node}: ${options.shape}, ${model.layers} layers, 4 bits, ${dtype}`,
+    `${device}, Node.js ${process.versions.node}: ${options.shape}, ${model.layers} layers, ${bits} bits, ${dtype}`,
   );
   const decoders = [ours, ...others];
   const samples = decoders.map((): number[] => []);
@@ -125,7 +112,7 @@ async function main(): Promise<void> {
     writeFileSync(
       options.json,
       `${JSON.stringify({
-        ...{ device, dtype, shape: options.shape, layers: model.layers, first, tokens },
+        ...{ device, dtype, bits, shape: options.shape, layers: model.layers, first, tokens },
         secondsPerToken: Object.fromEntries(decoders.map(({ name }, i) => [name, samples[i]])),
       })}\n`,
     );
@@ -133,7 +120,10 @@ async function main(): Promise<void> {
   await backend.dispose();
 }
 
+const failure = installPeers();
+if (failure !== undefined) throw new Error(failure);
 if (options.json !== undefined) await checkWritable(options.json);
+const weights = randomWeights(options.model, options.bits);
 await main();
 // onnxruntime-web leaves a device behind.
 process.exit();

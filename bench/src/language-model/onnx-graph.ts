@@ -1,7 +1,7 @@
 import { decodeFloat16, encodeFloat16, type FloatType } from "@backplane/core";
 import { BLOCK, type Shape } from "@backplane/example-story";
 import { type ElementType, type Graph, type Initializer, microsoft, type Node } from "../cpu/onnx.js";
-import { type HostMatrix, type HostWeights, reordered, rowsOf } from "./weights.js";
+import { type HostMatrix, type HostWeights, reordered, rowsOf, widened } from "./weights.js";
 
 export interface StepGraph extends Graph {
   readonly types: Readonly<Record<string, ElementType>>;
@@ -17,7 +17,16 @@ export interface StepOptions {
    * them, and `seqlens` hides those behind the token.
    */
   readonly fixedReach: boolean;
+  readonly products: Products;
 }
+
+/**
+ * The operator that multiplies by weights: `MatMulNBits` by the stored ones, at a level of accuracy (0: its default, 4: A may be
+ * rounded to 8 bits), or `MatMul` by the same weights in the type of the model.
+ */
+export type Products =
+  | { readonly op: "MatMulNBits"; readonly accuracyLevel: number }
+  | { readonly op: "MatMul" };
 
 /** Inputs that differ from one token to the next. */
 export const stepInputs = { token: "token", place: "place", reach: "reach" } as const;
@@ -31,14 +40,14 @@ export function cacheNames(layers: number): { readonly past: string; readonly pr
 }
 
 /**
- * One step of a transformer of the llama architecture with weights of 4 bits, by the operators that exporters of language
+ * One step of a transformer of the llama architecture with quantized weights, by the operators that exporters of language
  * models write for onnxruntime: products of `MatMulNBits`, `GroupQueryAttention` with its cache and its rotary positions, residual sums
  * and norms in one. The likeliest token comes out.
  */
 export function stepGraph(
   shape: Shape,
   weights: HostWeights,
-  { dtype, room, fixedReach }: StepOptions,
+  { dtype, room, fixedReach, products }: StepOptions,
 ): StepGraph {
   const { size, hidden, layers, heads, kvHeads, headSize, vocabulary, epsilon } = shape;
   const nodes: Node[] = [];
@@ -57,21 +66,22 @@ export function stepGraph(
     nodes.push({ op, inputs, output, ...more });
     return [output].flat()[0]!;
   };
-  const product = (
-    name: string,
-    input: string,
-    { rows, columns, stored, scales }: HostMatrix,
-    output = name,
-  ) => {
+  const product = (name: string, input: string, matrix: HostMatrix, output = name) => {
+    const { rows, columns, bits, stored, scales } = matrix;
+    if (products.op === "MatMul")
+      return add("MatMul", [input, vector(`${name} weights`, columnsOf(matrix), [columns, rows])], output);
     const blocks = columns / BLOCK;
-    initializers[`${name} numbers`] = { shape: [rows, blocks, BLOCK / 2], data: stored };
+    initializers[`${name} numbers`] = { shape: [rows, blocks, (BLOCK * bits) / 8], data: stored };
     initializers[`${name} scales`] = {
       shape: [rows * blocks],
       data: dtype === "f16" ? scales : decodeFloat16(scales),
     };
     return add("MatMulNBits", [input, `${name} numbers`, `${name} scales`], output, {
       domain: microsoft,
-      attributes: { K: columns, N: rows, bits: 4, block_size: BLOCK },
+      attributes: {
+        ...{ K: columns, N: rows, bits, block_size: BLOCK },
+        ...(products.accuracyLevel === 0 ? {} : { accuracy_level: products.accuracyLevel }),
+      },
     });
   };
   const norms = { epsilon: { float: epsilon } };
@@ -181,14 +191,13 @@ function rowsByHalves({ heads, kvHeads, headSize }: Shape): number[] {
   });
 }
 
-/** All numbers of a matrix. */
-function widened({ stored, scales }: HostMatrix): Float32Array<ArrayBuffer> {
-  const factors = decodeFloat16(scales);
-  const result = new Float32Array(2 * stored.length);
-  for (let i = 0; i < stored.length; i++) {
-    const factor = factors[Math.floor((2 * i) / BLOCK)]!;
-    result[2 * i] = ((stored[i]! & 15) - 8) * factor;
-    result[2 * i + 1] = ((stored[i]! >> 4) - 8) * factor;
-  }
+/** All numbers of a matrix, column by column. */
+function columnsOf(matrix: HostMatrix): Float32Array<ArrayBuffer> {
+  const { rows, columns } = matrix;
+  const numbers = widened(matrix);
+  const result = new Float32Array(numbers.length);
+  for (let row = 0; row < rows; row++)
+    for (let column = 0; column < columns; column++)
+      result[column * rows + row] = numbers[row * columns + column]!;
   return result;
 }

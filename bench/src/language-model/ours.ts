@@ -11,9 +11,9 @@ export function openOurs(
   { dtype, room }: { readonly dtype: FloatType; readonly room: number },
 ): Decoder {
   const scope = openScope(backend);
-  const matrix = ({ rows, columns, stored, scales }: HostMatrix) =>
+  const matrix = ({ rows, columns, bits, stored, scales }: HostMatrix) =>
     new BlockMatrix(backend, dtype, {
-      ...{ rows, columns, bits: 4 },
+      ...{ rows, columns, bits },
       ...{ stored: scope.upload(stored), scales: scope.upload(scales) },
     });
   const vector = (numbers: Float32Array<ArrayBuffer>) =>

@@ -7,7 +7,7 @@ import type { Decoder } from "./decoder.js";
 import { cacheNames, stepGraph, stepInputs, stepOutputs } from "./onnx-graph.js";
 import type { HostWeights } from "./weights.js";
 
-export interface OnnxDecoderOptions {
+export interface OnnxOnGpuOptions {
   readonly dtype: FloatType;
   readonly room: number;
   /** Whether the calls of a step are recorded and replayed (`enableGraphCapture`). */
@@ -18,13 +18,16 @@ export interface OnnxDecoderOptions {
  * The same model in onnxruntime-web, with everything on the GPU: the chosen token goes into the memory of the next step's input,
  * and the cache is written in place. The second decoder also reads each token before the next step.
  */
-export async function openOnnxDecoders(
+export async function openOnnxOnGpu(
   runtime: OnnxRuntimeOnGpu,
   shape: Shape,
   weights: HostWeights,
-  { dtype, room, captured }: OnnxDecoderOptions,
+  { dtype, room, captured }: OnnxOnGpuOptions,
 ): Promise<readonly [enqueued: Decoder, read: Decoder]> {
-  const graph = stepGraph(shape, weights, { dtype, room, fixedReach: captured });
+  const graph = stepGraph(shape, weights, {
+    ...{ dtype, room, fixedReach: captured },
+    products: { op: "MatMulNBits", accuracyLevel: 0 },
+  });
   const session = await runtime.InferenceSession.create(encodeModel(graph), {
     ...onGpu,
     enableGraphCapture: captured,
