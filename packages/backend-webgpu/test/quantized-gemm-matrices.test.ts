@@ -41,7 +41,19 @@ describe("webgpu quantizedGemm on matrix units", () => {
     const drawn = wholeProduct({ extents, bits, block, zeroPoints, bias, beta });
     const { blocks, a, b, scales, zeros, old, results } = drawn;
     const problem: Problem = {
-      ...{ dtype: "f16", scaleType, bits, block, m, n, k, blocks, beta, activation: "relu" },
+      ...{
+        dtype: "f16",
+        scaleType,
+        bits,
+        block,
+        mayRoundA: false,
+        m,
+        n,
+        k,
+        blocks,
+        beta,
+        activation: "relu",
+      },
       a: device().place(a, "f16", before),
       b: device().place(b, "u8", before),
       scales: device().place(scales, scaleType, 3),
@@ -89,7 +101,7 @@ describe("webgpu quantizedGemm on matrix units", () => {
     const [m, n, k, block] = [20, 3, 32, 128] as const;
     const problem: Problem = {
       ...{ dtype: "f16", scaleType: "f32", bits: 8, block, m, n, k, blocks: 1, beta: 0 },
-      ...{ zeroPoints: undefined, bias: undefined, activation: undefined },
+      ...{ mayRoundA: false, zeroPoints: undefined, bias: undefined, activation: undefined },
       a: device().place(new Float32Array(m * k).fill(1), "f16"),
       b: device().place(new Float32Array(n * block).fill(200), "u8"),
       scales: device().place(new Float32Array(n).fill(Number.POSITIVE_INFINITY), "f32"),

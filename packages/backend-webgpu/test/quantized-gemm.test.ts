@@ -236,7 +236,7 @@ async function checkOnGpus(call: QuantizedCall): Promise<readonly string[]> {
     device.run(
       (context) =>
         runQuantizedGemm(context, {
-          ...{ dtype, scaleType: "f32", bits, block, m, n, k, blocks },
+          ...{ dtype, scaleType: "f32", bits, block, mayRoundA: false, m, n, k, blocks },
           ...{ ...inputs, beta: 0, bias: undefined, activation: undefined, c },
         }),
       features,

@@ -71,6 +71,7 @@ describeEitherWay("quantizedGemm kernels", (options) => {
     dtype: FloatType,
     scaleType: FloatType,
     hasZeroPoints: boolean,
+    mayRoundA: boolean,
   ): void {
     const next = randomNumbers(m + n + k);
     const whole = (least: number, count: number) => least + Math.floor(count * next());
@@ -96,7 +97,8 @@ describeEitherWay("quantizedGemm kernels", (options) => {
     const size = dtypeBytes[dtype];
     const c = guardedBytes(bench, size * m * n, size);
     const problem: QuantizedGemmProblem<CpuMemory> = {
-      ...{ dtype, scaleType, bits, block, m, n, k, blocks, beta: 0, activation: "relu", c: c.region },
+      ...{ dtype, scaleType, bits, block, mayRoundA, m, n, k, blocks, beta: 0, activation: "relu" },
+      c: c.region,
       ...{
         a: upload(a, dtype),
         b: bench.upload(b),
@@ -109,7 +111,7 @@ describeEitherWay("quantizedGemm kernels", (options) => {
     const encoded = types[dtype].encode(expected);
     const got = new Uint8Array(c.read());
     const wanted = new Uint8Array(encoded.buffer, encoded.byteOffset, encoded.byteLength);
-    const label = `${[m, n, k]}, ${bits} bits in blocks of ${block}, ${dtype}, scales ${scaleType}, ${hasZeroPoints}`;
+    const label = `${[m, n, k]}, ${bits} bits in blocks of ${block}, ${dtype}, scales ${scaleType}, ${hasZeroPoints}, ${mayRoundA}`;
     expect(Buffer.compare(got, wanted), label).to.equal(0);
   }
 
@@ -119,8 +121,11 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         for (const bits of [4, 8] as const) {
           bench = await Workbench.create(quantizedGemm.kernels, { ...options, pages: 256, workers: 3 });
           const block = ([32, 64, 128] as const)[(i + bits / 4) % 3]!;
-          check(shape, bits, block, dtype, i % 2 === 0 ? "f32" : "f16", i % 3 !== 0);
-          check(shape, bits, 32, dtype, i % 2 === 0 ? "f16" : "f32", i % 3 === 0);
+          // Whole numbers below 2^15 stay as they are, also if they may be rounded.
+          for (const mayRoundA of shape[0] === 1 ? [false, true] : [false]) {
+            check(shape, bits, block, dtype, i % 2 === 0 ? "f32" : "f16", i % 3 !== 0, mayRoundA);
+            check(shape, bits, 32, dtype, i % 2 === 0 ? "f16" : "f32", i % 3 === 0, mayRoundA);
+          }
         }
     });
 
@@ -131,13 +136,18 @@ describeEitherWay("quantizedGemm kernels", (options) => {
   };
 
   /** One row of A in f32 times some rows of B without zero points, in exact scales. */
-  function oneRow(bits: 4 | 8, block: 32 | 64 | 128, a: Float32Array, b: Uint8Array, scales: Float32Array) {
+  function oneRow(
+    { bits, block, mayRoundA }: Pick<QuantizedGemmProblem<CpuMemory>, "bits" | "block" | "mayRoundA">,
+    a: Float32Array,
+    b: Uint8Array,
+    scales: Float32Array,
+  ) {
     const [k, blocks] = [a.length, Math.ceil(a.length / block)];
     const n = scales.length / blocks;
     const c = bench.alloc(4 * n);
     const problem: QuantizedGemmProblem<CpuMemory> = {
       ...plainRow,
-      ...{ bits, block, n, k, blocks, c },
+      ...{ bits, block, mayRoundA, n, k, blocks, c },
       ...{ a: bench.upload(a), b: bench.upload(b), scales: bench.upload(scales) },
     };
     bench.run(quantizedGemm.plan(problem, bench.context));
@@ -145,43 +155,68 @@ describeEitherWay("quantizedGemm kernels", (options) => {
   }
 
   for (const [name, number] of Object.entries(hostile))
-    it(`stay within the error bound of one row with ${name}`, async () => {
-      for (const bits of [4, 8] as const)
-        for (const block of [32, 64, 128] as const)
-          for (const k of [3, 200]) {
-            bench = await Workbench.create(quantizedGemm.kernels, options);
-            const next = randomNumbers(k + block + bits);
-            const [n, blocks, middle] = [6, Math.ceil(k / block), 2 ** (bits - 1)];
-            const a = Float32Array.from({ length: k }, (_, p) => number(next, p));
-            const most = a.reduce((sum, x) => Math.max(sum, Math.abs(x)), 0);
-            // Weights of large numbers are 0 now and then, so that small ones are all that is left.
-            const q = Array.from({ length: n * blocks * block }, (_, i) => {
-              const x = Math.abs(a[i % (blocks * block)] ?? 0);
-              const isLarge = x > most / 64 && Math.floor(i / (blocks * block)) % 2 === 0;
-              return isLarge ? middle : Math.floor(2 * middle * next());
-            });
-            const b =
-              bits === 8
-                ? Uint8Array.from(q)
-                : Uint8Array.from({ length: q.length / 2 }, (_, i) => q[2 * i]! + 16 * q[2 * i + 1]!);
-            const scales = Float32Array.from({ length: n * blocks }, () => 2 ** Math.floor(-4 * next()));
-            const got = oneRow(bits, block, a, b, scales);
-            for (let j = 0; j < n; j++) {
-              let [sum, magnitude] = [0, 0];
-              for (let p = 0; p < k; p++) {
-                const weight =
-                  scales[j * blocks + Math.floor(p / block)]! * (q[j * blocks * block + p]! - middle);
-                sum += a[p]! * weight;
-                magnitude += Math.abs(a[p]! * weight);
+    for (const mayRoundA of [false, true])
+      it(`stay within the ${mayRoundA ? "wider " : ""}error bound of one row with ${name}`, async () => {
+        for (const bits of [4, 8] as const)
+          for (const block of [32, 64, 128] as const)
+            for (const k of [3, 200]) {
+              bench = await Workbench.create(quantizedGemm.kernels, options);
+              const next = randomNumbers(k + block + bits);
+              const [n, blocks, middle] = [6, Math.ceil(k / block), 2 ** (bits - 1)];
+              const a = Float32Array.from({ length: k }, (_, p) => number(next, p));
+              const most = a.reduce((sum, x) => Math.max(sum, Math.abs(x)), 0);
+              // Weights of large numbers are 0 now and then, so that small ones are all that is left.
+              const q = Array.from({ length: n * blocks * block }, (_, i) => {
+                const x = Math.abs(a[i % (blocks * block)] ?? 0);
+                const isLarge = x > most / 64 && Math.floor(i / (blocks * block)) % 2 === 0;
+                return isLarge ? middle : Math.floor(2 * middle * next());
+              });
+              const b =
+                bits === 8
+                  ? Uint8Array.from(q)
+                  : Uint8Array.from({ length: q.length / 2 }, (_, i) => q[2 * i]! + 16 * q[2 * i + 1]!);
+              const scales = Float32Array.from({ length: n * blocks }, () => 2 ** Math.floor(-4 * next()));
+              const got = oneRow({ bits, block, mayRoundA }, a, b, scales);
+              const largest = Array.from({ length: blocks }, (_, i) =>
+                a.slice(i * block, (i + 1) * block).reduce((most, x) => Math.max(most, Math.abs(x)), 0),
+              );
+              for (let j = 0; j < n; j++) {
+                let [sum, magnitude, rounding] = [0, 0, 0];
+                for (let p = 0; p < k; p++) {
+                  const own = Math.floor(p / block);
+                  const weight = scales[j * blocks + own]! * (q[j * blocks * block + p]! - middle);
+                  sum += a[p]! * weight;
+                  magnitude += Math.abs(a[p]! * weight);
+                  if (mayRoundA) rounding += 2 ** -15 * largest[own]! * Math.abs(weight);
+                }
+                const label = `${bits} bits in blocks of ${block}, k ${k}, column ${j}: ${got[j]}, not ${sum}`;
+                if (Number.isFinite(sum)) {
+                  const bound = ((k + 5) * 2 ** -23) / (1 - (k + 5) * 2 ** -23);
+                  expect(Math.abs(got[j]! - sum), label).at.most(
+                    bound * (magnitude + rounding) + rounding + (k + 5) * 2 ** -149,
+                  );
+                } else expect(Object.is(got[j], sum), label).to.equal(true);
               }
-              const label = `${bits} bits in blocks of ${block}, k ${k}, column ${j}: ${got[j]}, not ${sum}`;
-              if (Number.isFinite(sum)) {
-                const bound = ((k + 5) * 2 ** -23) / (1 - (k + 5) * 2 ** -23);
-                expect(Math.abs(got[j]! - sum), label).at.most(bound * magnitude + (k + 5) * 2 ** -149);
-              } else expect(Object.is(got[j], sum), label).to.equal(true);
             }
-          }
-    });
+      });
+
+  it("round a row that may be rounded, to units of which the largest number of a block has 2^15 at most", async () => {
+    for (const bits of [4, 8] as const) {
+      bench = await Workbench.create(quantizedGemm.kernels, options);
+      // Of the first block the unit is 1, of the second one 2.
+      const a = Float32Array.from({ length: 64 }, (_, p) => [2 ** 15 - 1, 0.5, 0.75, -1.5][p] ?? 0);
+      a.set([2 ** 16 - 2 ** -7, 0.75, 1.25, -3], 32);
+      const expected = [2 ** 15 - 1, 0, 1, -2, 2 ** 16 - 2, 0, 2, -4];
+      const places = [0, 1, 2, 3, 32, 33, 34, 35];
+      const middle = 2 ** (bits - 1);
+      const q = Array.from({ length: 8 * 64 }, (_, i) => middle + Number(i % 64 === places[i >> 6]));
+      const b = Uint8Array.from({ length: 64 * bits }, (_, i) =>
+        bits === 8 ? q[i]! : q[2 * i]! + 16 * q[2 * i + 1]!,
+      );
+      const got = oneRow({ bits, block: 32, mayRoundA: true }, a, b, new Float32Array(16).fill(1));
+      expect([...got], `${bits} bits`).to.deep.equal(expected);
+    }
+  });
 
   it("sum up the products of a block of one row without rounding", async () => {
     for (const bits of [4, 8] as const) {
@@ -193,12 +228,18 @@ describeEitherWay("quantizedGemm kernels", (options) => {
       const b = Uint8Array.from({ length: 4 * bits }, (_, i) =>
         bits === 8 ? q[i]! : q[2 * i]! + 16 * q[2 * i + 1]!,
       );
-      expect(oneRow(bits, 32, a, b, Float32Array.of(1))[0], `${bits} bits`).to.equal(7 * 2 ** -26);
+      expect(
+        oneRow({ bits, block: 32, mayRoundA: false }, a, b, Float32Array.of(1))[0],
+        `${bits} bits`,
+      ).to.equal(7 * 2 ** -26);
     }
   });
 
   it("read nothing far behind the weights, which may be the last bytes of the memory", async () => {
-    for (const bits of [4, 8] as const)
+    for (const [bits, mayRoundA] of ([4, 8] as const).flatMap((bits) => [
+      [bits, false] as const,
+      [bits, true] as const,
+    ]))
       for (const n of [1, groupColumns, groupColumns + 1, 2 * groupColumns, 2 * groupColumns + 1]) {
         bench = await Workbench.create(quantizedGemm.kernels, { ...options, pages: 256 });
         const block = 32;
@@ -206,14 +247,14 @@ describeEitherWay("quantizedGemm kernels", (options) => {
         const k = blocks * block;
         const [a, scales, c] = [4 * k, 4 * n * blocks, 4 * n].map((bytes) => bench.alloc(bytes));
         const bytes = (n * k * bits) / 8;
-        const split = bench.alloc(splitBytes(blocks, block));
+        const split = bench.alloc(splitBytes(blocks, block, mayRoundA ? 1 : 2));
         const { byteOffset, byteLength } = split.memory;
         const used = Math.ceil((byteOffset + byteLength + readSlackBytes) / 64) * 64;
         const own = Math.ceil(bytes / 64) * 64;
         bench.alloc(bench.memory.buffer.byteLength - used - own - 2 * readSlackBytes);
         const problem: QuantizedGemmProblem<CpuMemory> = {
           ...plainRow,
-          ...{ bits, block, n, k, blocks },
+          ...{ bits, block, mayRoundA, n, k, blocks },
           ...{ a: a!, b: bench.alloc(bytes), scales: scales!, c: c! },
         };
         const context = { ...bench.context, workspace: () => address(split) };

@@ -21,7 +21,7 @@ import { type FewRowsTypes, fewRowsKernel } from "./few-rows.wasm.js";
 import { chunkColumns } from "./finish.js";
 import { type OneRowTypes, oneRowKernel } from "./one-row.wasm.js";
 import { chunkRows, type DequantizeTypes, dequantizeKernel, padKernel } from "./prepare.wasm.js";
-import { leastRounded, splitBlocks, splitBytes, splitKernel } from "./split.wasm.js";
+import { leastRounded, type Parts, splitBlocks, splitBytes, splitKernel } from "./split.wasm.js";
 import { unitWeights } from "./weights.js";
 
 type Problem = QuantizedGemmProblem<CpuMemory>;
@@ -36,8 +36,8 @@ const partBytes = 1 << 24;
 const productNanoseconds = 0.12;
 const weightNanoseconds = { registers: 0.06, memory: 0.4 } as const;
 
-/** Nanoseconds of one multiply-add of whole numbers, with the weight made ready, and of splitting a number into them. */
-const wholeProductNanoseconds = 0.1;
+/** Nanoseconds of one multiply-add of a part of a whole number, with the weight made ready, and of splitting a number into them. */
+const partProductNanoseconds = 0.05;
 const splitNanoseconds = 2;
 
 type ByTypes<Made> = Readonly<
@@ -57,8 +57,11 @@ const fewRowsKernels: Readonly<Record<FewRows, ByTypes<Kernel<FewRowsTypes>>>> =
   2: byTypes((...types) => fewRowsKernel(2, ...types)),
   4: byTypes((...types) => fewRowsKernel(4, ...types)),
 };
-const oneRowKernels: ByTypes<Kernel<OneRowTypes>> = byTypes(oneRowKernel);
-const splitKernels = { 4: splitKernel(4), 8: splitKernel(8) } as const;
+const oneRowKernels: Readonly<Record<Parts, ByTypes<Kernel<OneRowTypes>>>> = {
+  1: byTypes((...types) => oneRowKernel(...types, 1)),
+  2: byTypes((...types) => oneRowKernel(...types, 2)),
+};
+const splitKernels = { 1: splitKernel(1), 2: splitKernel(2) } as const;
 const dequantizeKernels: ByTypes<Kernel<DequantizeTypes>> = byTypes(dequantizeKernel);
 const padKernels = byFloatType(padKernel);
 
@@ -76,11 +79,14 @@ export const quantizedGemm: CpuOperation<Problem> = {
     ...quantizedBits.flatMap((bits) =>
       floatTypes.map((dtype) =>
         floatTypes.flatMap((scaleType) => [
-          oneRowKernels[bits][dtype][scaleType],
+          oneRowKernels[2][bits][dtype][scaleType],
           ...Object.values(fewRowsKernels).map((kernels) => kernels[bits][dtype][scaleType]),
           dequantizeKernels[bits][dtype][scaleType],
         ]),
       ),
+    ),
+    ...quantizedBits.flatMap((bits) =>
+      floatTypes.map((dtype) => Object.values(oneRowKernels[1][bits][dtype])),
     ),
   ],
   plan(problem, context) {
@@ -113,17 +119,21 @@ function planFewRows(problem: Problem, context: PlanContext): readonly Launch[] 
     };
     const chunks = Math.ceil(n / chunkColumns);
     if (count === 1) {
-      const split = context.workspace(splitBytes(blocks, block));
+      const parts = problem.mayRoundA ? 1 : 2;
+      const split = context.workspace(splitBytes(blocks, block, parts));
       launches.push(
-        splitKernels[bits].launch(
-          { input: own, output: split, blocks, units: block / unitWeights, least: leastRounded(k) },
+        splitKernels[parts].launch(
+          {
+            ...{ input: own, output: split, blocks, units: block / unitWeights },
+            ...{ middle: 2 ** (bits - 1), least: leastRounded(k) },
+          },
           Math.ceil(blocks / splitBlocks),
           padded * splitNanoseconds,
         ),
-        oneRowKernels[bits][dtype][scaleType].launch(
+        oneRowKernels[parts][bits][dtype][scaleType].launch(
           { ...parameters, split },
           chunks,
-          n * padded * wholeProductNanoseconds,
+          n * padded * parts * partProductNanoseconds,
         ),
       );
     } else {

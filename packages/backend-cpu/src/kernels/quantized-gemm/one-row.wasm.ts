@@ -5,7 +5,7 @@ import { defineKernel, type Kernel } from "../kernel.js";
 import { stretchBlocks } from "./dot.wasm.js";
 import { chunkColumns, finishRows, finishTypes, resultRowBytes } from "./finish.js";
 import { gatherScales } from "./scales.js";
-import { blockFacts, partBytes } from "./split.wasm.js";
+import { blockFacts, numberBytes, type Parts } from "./split.wasm.js";
 import { forGroups, groupColumns } from "./streams.js";
 import { unitBytes, unitWeights } from "./weights.js";
 import { groupScaleBytes, wholeDotFunction, zerosAfterScales } from "./whole-dot.wasm.js";
@@ -36,10 +36,11 @@ export function oneRowKernel(
   bits: QuantizedBits,
   dtype: FloatType,
   scaleType: FloatType,
+  parts: Parts,
 ): Kernel<OneRowTypes> {
   const vectorBytes = 16;
   return defineKernel<OneRowTypes>({
-    name: `quantized_gemm_1_row_${bits}_bits_${dtype}_${scaleType}`,
+    name: `quantized_gemm_1_row_${bits}_bits_${dtype}_${scaleType}_${parts}`,
     parameters: types,
     scratchBytes: 2 * zerosAfterScales + vectorBytes + resultRowBytes,
     emit(f, { parameters, chunk, scratch, module }) {
@@ -47,7 +48,7 @@ export function oneRowKernel(
       const target = elementsOf(f, dtype);
       const begin = f.let(i32.mul(chunk, chunkColumns));
       const columns = f.let(i32.minU(i32.sub(n, begin), chunkColumns));
-      const splitBlock = f.let(i32.add(i32.mul(units, unitWeights * partBytes), blockFacts.bytes));
+      const splitBlock = f.let(i32.add(i32.mul(units, unitWeights * numberBytes(parts)), blockFacts.bytes));
       const zeros = f.let(i32.add(scratch, zerosAfterScales));
       const sums = f.let(i32.add(zeros, zerosAfterScales));
       const results = f.let(i32.add(sums, vectorBytes));
@@ -72,7 +73,7 @@ export function oneRowKernel(
             f.if(zeroPoints, () => gatherScales(f, "u8", from(zeroPoints, 0), zeros, count));
             const stored = f.let(i32.mul(units, unitBytes(bits)));
             f.call(
-              wholeDotFunction(module, bits),
+              wholeDotFunction(module, bits, parts),
               i32.add(split, i32.mul(block, splitBlock)),
               i32.add(a, i32.mul(i32.mul(block, units), 4 * unitWeights)),
               ...first.map((place) => i32.add(b, i32.mul(place, stored))),

@@ -1,4 +1,3 @@
-import type { QuantizedBits } from "@backplane/core";
 import {
   type FunctionBuilder,
   f32x4,
@@ -30,34 +29,35 @@ import { unitWeights } from "./weights.js";
  * first kind, and so are zeros. For the second kind X is off by half a unit or less: by at most min(k, 256) 2^-24 of x, half of what the error
  * bound of the operation allows. The rest of its steps round k / 32 + 6 times or less: see `wholeDotFunction`. A block that is not
  * held, for example one that has a NaN, an infinity, or numbers both near 1 and near 1e-10, is multiplied in f32.
+ *
+ * If A may be rounded, X has one part: u is 2^(E - 14), and |X| <= 2^15, with 2^15 itself lowered to 2^15 - 1 so that it fits. X is off by less
+ * than 2^-15 of the largest |x| either way, and sums are below 2^30 again. A block is not held by these if its largest number is infinite or NaN, 2^101
+ * or more, or below 2^-60 and not 0.
  */
 
+/** Parts of a whole number: one if A may be rounded. */
+export type Parts = 1 | 2;
+
 /** Bits of X, without its sign. */
-const wholeBits = 30;
+const wholeBits: Readonly<Record<Parts, number>> = { 1: 15, 2: 30 };
 
 /** Largest magnitudes whose exponents are outside of these are taken for the nearest of them, or not at all. */
 const exponents = { least: -60, most: 100 } as const;
 
 /**
- * A block of A in memory: what is known of it, and then its parts. First u (f32); then the sums of the high and of the low parts, the
- * same times the zero point of weights that are stored without one, and whether the block is held (i32).
+ * A block of A in memory: what is known of it, and then its parts. First u (f32), and whether the block is held (i32); then the sums of
+ * each part, and the same times the zero point of weights that are stored without one.
  */
-export const blockFacts = {
-  unit: 0,
-  high: 4,
-  low: 8,
-  highTimesMiddle: 12,
-  lowTimesMiddle: 16,
-  held: 20,
-  bytes: 32,
-} as const;
+export const blockFacts = { unit: 0, held: 4, sums: 8, sumsTimesMiddle: 16, bytes: 32 } as const;
 
-/** Bytes of the parts of a number. */
-export const partBytes = 4;
+/** Bytes of a number. */
+export function numberBytes(parts: Parts): number {
+  return 2 * parts;
+}
 
 /** Bytes of a row of blocks of `block` numbers. */
-export function splitBytes(blocks: number, block: number): number {
-  return blocks * (blockFacts.bytes + block * partBytes);
+export function splitBytes(blocks: number, block: number, parts: Parts): number {
+  return blocks * (blockFacts.bytes + block * numberBytes(parts));
 }
 
 /** Blocks that one chunk splits. */
@@ -67,13 +67,15 @@ const types = {
   /** f32, in whole blocks. */
   input: "i32",
   /**
-   * Blocks as `blockFacts` says. For each 8 numbers the high parts and then the low ones. For weights of 4 bits, which lie two to
-   * a byte, the numbers of a unit are those at even places and then those at odd ones.
+   * Blocks as `blockFacts` says. The numbers of a unit are those at even places and then those at odd ones, and of either the high parts and
+   * then the low ones.
    */
   output: "i32",
   blocks: "i32",
   units: "i32",
-  /** The least |X| of numbers that are rounded. */
+  /** The zero point of weights that are stored without one. */
+  middle: "i32",
+  /** The least |X| of numbers that are rounded, if there are two parts. */
   least: "f32",
 } as const;
 
@@ -87,19 +89,19 @@ export function leastRounded(k: number): number {
   return 2 ** 23 / Math.min(k, mostTerms);
 }
 
-export function splitKernel(bits: QuantizedBits): Kernel<SplitTypes> {
+export function splitKernel(parts: Parts): Kernel<SplitTypes> {
   return defineKernel<SplitTypes>({
-    name: `quantized_gemm_split_${bits}_bits`,
+    name: `quantized_gemm_split_${parts}`,
     parameters: types,
     emit(f, { parameters, chunk }) {
-      const { blocks, units, least } = parameters;
+      const { blocks, units, middle, least } = parameters;
       const begin = f.let(i32.mul(chunk, splitBlocks));
       const count = f.let(i32.minU(i32.sub(blocks, begin), splitBlocks));
-      const first = f.let(i32.mul(i32.mul(begin, units), partBytes * unitWeights));
-      const at = f.let(i32.add(parameters.input, first));
-      const to = f.let(i32.add(parameters.output, i32.add(first, i32.mul(begin, blockFacts.bytes))));
+      const first = f.let(i32.mul(i32.mul(begin, units), unitWeights));
+      const at = f.let(i32.add(parameters.input, i32.mul(first, 4)));
+      const own = i32.add(i32.mul(first, numberBytes(parts)), i32.mul(begin, blockFacts.bytes));
+      const to = f.let(i32.add(parameters.output, own));
       const magnitude = f.let(i32x4.const(0x7fffffff));
-      const half = f.let(i32x4.const(0x8000));
       const leasts = f.let(f32x4.splat(least));
       f.forRange(0, count, () => {
         const most = f.let(i32x4.const(0));
@@ -113,49 +115,62 @@ export function splitKernel(bits: QuantizedBits): Kernel<SplitTypes> {
         const exponent = f.let(i32.and(largest, 0xff << 23));
         f.set(exponent, i32.minS(exponent, exponentBits(exponents.most)));
         f.set(exponent, i32.maxS(exponent, exponentBits(exponents.least)));
-        const unit = f.let(i32.sub(exponent, (wholeBits - 1) << 23));
+        const unit = f.let(i32.sub(exponent, (wholeBits[parts] - 1) << 23));
         const unitOfAll = f.let(i32x4.splat(unit));
         const inverse = f.let(i32x4.splat(i32.sub(exponentBits(0) * 2, unit)));
         const factAt = f.let(to);
         f.add(to, blockFacts.bytes);
         const held = f.let(v128.not(i32x4.const(0)));
-        const sums = [f.let(i32x4.const(0)), f.let(i32x4.const(0))] as const;
+        const sums = Array.from({ length: parts }, () => f.let(i32x4.const(0)));
         f.forRange(0, units, () => {
           const wholes = [0, 1, 2, 3].map((i) => {
             const x = f.let(v128.load(at, 16 * i));
             const rounded = f.let(f32x4.nearest(f32x4.mul(x, inverse)));
+            if (parts === 1) return f.let(i32x4.minS(i32x4.truncSatF32x4S(rounded), i32x4.const(0x7fff)));
             // x / u may be below the normal numbers, but u X never is.
             const isExact = f32x4.eq(f32x4.mul(rounded, unitOfAll), x);
             const isHeld = v128.or(isExact, f32x4.ge(f32x4.abs(rounded), leasts));
             f.set(held, v128.and(held, isHeld));
             return f.let(i32x4.truncSatF32x4S(rounded));
           });
-          const high = wholes.map((whole) => f.let(i32x4.shrS(i32x4.add(whole, half), 16)));
-          const low = wholes.map((whole, i) => f.let(i32x4.sub(whole, i32x4.shl(high[i]!, 16))));
-          for (const [part, vectors] of [high, low].entries()) {
+          for (const [part, vectors] of partsOf(f, wholes, parts).entries()) {
             for (const vector of vectors) f.set(sums[part]!, i32x4.add(sums[part]!, vector));
             const [v0, v1, v2, v3] = vectors as [Local<"v128">, Local<"v128">, Local<"v128">, Local<"v128">];
             const [a, b] = [f.let(i16x8.narrowI32x4S(v0, v1)), f.let(i16x8.narrowI32x4S(v2, v3))];
-            const orders = {
-              8: [a, b],
-              4: [i8x16.shuffle(everyOther(0), a, b), i8x16.shuffle(everyOther(1), a, b)],
-            };
-            for (const [i, eight] of orders[bits].entries()) f.store(to, eight, 32 * i + 16 * part);
+            for (const first of [0, 1] as const)
+              f.store(to, i8x16.shuffle(everyOther(first), a, b), 16 * (first * parts + part));
           }
           f.add(at, 4 * unitWeights);
-          f.add(to, partBytes * unitWeights);
+          f.add(to, numberBytes(parts) * unitWeights);
         });
         f.store(factAt, unit, blockFacts.unit);
-        for (const [i, part] of (["high", "low"] as const).entries()) {
-          const sum = f.let(overLanes(f, sums[i]!, i32x4.add));
-          f.store(factAt, sum, blockFacts[part]);
-          f.store(factAt, i32.mul(sum, 2 ** (bits - 1)), blockFacts[`${part}TimesMiddle`]);
+        for (const [part, vector] of sums.entries()) {
+          const sum = f.let(overLanes(f, vector, i32x4.add));
+          f.store(factAt, sum, blockFacts.sums + 4 * part);
+          f.store(factAt, i32.mul(sum, middle), blockFacts.sumsTimesMiddle + 4 * part);
         }
-        const inRange = i32.ltS(largest, exponentBits(exponents.most + 1));
-        f.store(factAt, i32.and(i32x4.allTrue(held), inRange), blockFacts.held);
+        const isSmall = i32.ltS(largest, exponentBits(exponents.most + 1));
+        const isHeld =
+          parts === 1
+            ? i32.or(i32.eqz(largest), i32.geS(largest, exponentBits(exponents.least)))
+            : i32x4.allTrue(held);
+        f.store(factAt, i32.and(isHeld, isSmall), blockFacts.held);
       });
     },
   });
+}
+
+/** The parts of vectors of whole numbers: the high ones and then the low ones, or the numbers themselves. */
+function partsOf(
+  f: FunctionBuilder,
+  wholes: readonly Local<"v128">[],
+  parts: Parts,
+): readonly (readonly Local<"v128">[])[] {
+  if (parts === 1) return [wholes];
+  const half = f.let(i32x4.const(0x8000));
+  const high = wholes.map((whole) => f.let(i32x4.shrS(i32x4.add(whole, half), 16)));
+  const low = wholes.map((whole, i) => f.let(i32x4.sub(whole, i32x4.shl(high[i]!, 16))));
+  return [high, low];
 }
 
 /** The bits of the f32 2^exponent. */

@@ -15,12 +15,9 @@ import {
 } from "../../wasm/index.js";
 import { sumOfLanes } from "../vector/index.js";
 import { stretchBlocks, unitsAtOnce } from "./dot.wasm.js";
-import { blockFacts, partBytes } from "./split.wasm.js";
+import { blockFacts, numberBytes, type Parts } from "./split.wasm.js";
 import { groupColumns, rowTypes } from "./streams.js";
 import { raisedBits, unitBytes, unitWeights, weightsOf } from "./weights.js";
-
-/** Weights that one instruction multiplies. */
-const stepWeights = 8;
 
 /** Bytes of the scales, or of the zero points, of a block of each column of a group. */
 export const groupScaleBytes: number = 4 * groupColumns;
@@ -30,7 +27,7 @@ export const zerosAfterScales: number = stretchBlocks * groupScaleBytes;
 
 /**
  * sums[j] += sum over blocks of scale * (sum over the block of a[p] * (stored number - zero point)) for one row of A and
- * `groupColumns` rows of B, with A in whole numbers (split.wasm.ts).
+ * `groupColumns` rows of B, with A in whole numbers of one part or two (split.wasm.ts).
  *
  * Of a block that is held, the sums of high and of low parts are exact; they become f32, are put together and multiplied by the
  * scale, and added up: at most 2 + 1 + 1 roundings, and one for each block. The first two are shares of the sums of the magnitudes of
@@ -44,8 +41,12 @@ export const zerosAfterScales: number = stretchBlocks * groupScaleBytes;
  *          if `hasZeros` is 0, they are all that of weights that are stored without one
  *   sums   a vector
  */
-export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): FunctionReference {
-  return module.shared(`quantized_gemm_whole_dot_${bits}`, (label) =>
+export function wholeDotFunction(
+  module: ModuleBuilder,
+  bits: QuantizedBits,
+  parts: Parts,
+): FunctionReference {
+  return module.shared(`quantized_gemm_whole_dot_${bits}_${parts}`, (label) =>
     module.function(
       label,
       {
@@ -53,35 +54,35 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
         ...({ blocks: "i32", units: "i32" } as const),
       },
       (f, { split, a, b0, b1, b2, b3, scales, hasZeros, sums, blocks, units }) => {
-        const load = stepLoads(f, bits);
+        const halvesOf = unitHalves(f, bits);
         const highUnits = f.let(f32x4.const(2 ** 16));
         const columns = Array.from({ length: groupColumns }, (_, j) => j);
         const at = [b0, b1, b2, b3];
         const total = f.let(v128.load(sums));
-        const high = columns.map(() => f.local("v128"));
-        const low = columns.map(() => f.local("v128"));
+        /** Of each part, the sums of the columns. */
+        const inBlock = Array.from({ length: parts }, () => columns.map(() => f.local("v128")));
         const rest = f.local("i32");
+        const numbers = numberBytes(parts) * unitWeights;
         /** The weights of `unitsAtOnce` units. `starts`: nothing has been summed before. */
         const addUnits = (never: Label, starts: boolean): void => {
-          const weights = unitsAtOnce * unitWeights;
-          const perLoad = load.parts;
-          for (let step = 0; step * stepWeights < weights; step += perLoad) {
-            const factors = Array.from({ length: perLoad }, (_, i) => {
-              const place = blockFacts.bytes + partBytes * stepWeights * (step + i);
-              return [f.let(v128.load(split, place)), f.let(v128.load(split, place + 16))] as const;
-            });
+          for (let unit = 0; unit < unitsAtOnce; unit++) {
+            const factors = inBlock.map((_, part) =>
+              [0, 1].map((half) =>
+                f.let(v128.load(split, blockFacts.bytes + unit * numbers + 16 * (half * parts + part))),
+              ),
+            );
             for (const j of columns)
-              for (const [i, eight] of load.from(at[j]!, (step * stepWeights * bits) / 8).entries()) {
-                for (const [k, sum] of [high[j]!, low[j]!].entries()) {
-                  const products = i32x4.dotI16x8S(eight, factors[i]![k]!);
-                  f.set(sum, starts && step + i === 0 ? products : i32x4.add(sum, products));
+              for (const [half, eight] of halvesOf(at[j]!, unit * unitBytes(bits)).entries())
+                for (const [part, columnSums] of inBlock.entries()) {
+                  const sum = columnSums[j]!;
+                  const products = i32x4.dotI16x8S(eight, factors[part]![half]!);
+                  f.set(sum, starts && unit + half === 0 ? products : i32x4.add(sum, products));
                 }
-              }
             // Never taken: see tileFunction of gemm.
-            f.brIf(never, i32.eq(rest, -1 - step));
+            f.brIf(never, i32.eq(rest, -1 - unit));
           }
           for (const place of at) f.add(place, unitsAtOnce * unitBytes(bits));
-          f.add(split, weights * partBytes);
+          f.add(split, unitsAtOnce * numbers);
         };
         const firstScale = f.let(scales);
         const end = f.let(i32.add(scales, i32.mul(blocks, groupScaleBytes)));
@@ -102,24 +103,24 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
                     f.set(rest, i32.sub(rest, unitsAtOnce));
                   });
                 });
-                const start = f.let(i32.sub(split, i32.mul(units, unitWeights * partBytes)));
-                const parts = { high, low } as const;
-                const less = { high: f.local("v128"), low: f.local("v128") } as const;
+                const start = f.let(i32.sub(split, i32.mul(units, numbers)));
+                const less = inBlock.map(() => f.local("v128"));
                 f.if(
                   hasZeros,
                   () => {
                     const zeros = f.let(v128.load(scales, zerosAfterScales));
-                    for (const part of ["high", "low"] as const)
-                      f.set(less[part], i32x4.mul(zeros, v128.load32Splat(start, blockFacts[part])));
+                    for (const [part, vector] of less.entries())
+                      f.set(vector, i32x4.mul(zeros, v128.load32Splat(start, blockFacts.sums + 4 * part)));
                   },
                   () => {
-                    for (const part of ["high", "low"] as const)
-                      f.set(less[part], v128.load32Splat(start, blockFacts[`${part}TimesMiddle`]));
+                    for (const [part, vector] of less.entries())
+                      f.set(vector, v128.load32Splat(start, blockFacts.sumsTimesMiddle + 4 * part));
                   },
                 );
-                const inUnits = (part: "high" | "low"): Value<"v128"> =>
-                  f32x4.convertI32x4S(i32x4.sub(sumOfLanes(f, parts[part], i32x4.add), less[part]));
-                const whole = f.multiplyAdd(f.let(inUnits("high")), highUnits, f.let(inUnits("low")));
+                const [first, low] = inBlock.map((vectors, part) =>
+                  f.let(f32x4.convertI32x4S(i32x4.sub(sumOfLanes(f, vectors, i32x4.add), less[part]!))),
+                );
+                const whole = low === undefined ? first! : f.multiplyAdd(first!, highUnits, low);
                 f.set(blockSums, f32x4.mul(whole, v128.load32Splat(start, blockFacts.unit)));
               },
               () => {
@@ -130,7 +131,7 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
                 f.set(blockSums, callValue("v128", plainBlockFunction(module, bits), ...own));
                 const stored = f.let(i32.mul(units, unitBytes(bits)));
                 for (const place of at) f.add(place, stored);
-                f.add(split, i32.mul(units, unitWeights * partBytes));
+                f.add(split, i32.mul(units, numbers));
               },
             );
             f.set(total, f.multiplyAdd(v128.load(scales), blockSums, total));
@@ -144,21 +145,15 @@ export function wholeDotFunction(module: ModuleBuilder, bits: QuantizedBits): Fu
   );
 }
 
-/** How stored numbers become lanes of 16 bits: `parts` vectors of eight from one place. */
-interface StepLoads {
-  readonly parts: number;
-  readonly from: (address: Local<"i32">, offset: number) => readonly Value<"v128">[];
-}
-
-function stepLoads(f: FunctionBuilder, bits: QuantizedBits): StepLoads {
-  if (bits === 8) return { parts: 1, from: (at, offset) => [f.let(v128.load8x8U(at, offset))] };
-  const nibble = f.let(i16x8.const(15));
-  return {
-    parts: 2,
-    from(at, offset) {
-      const bytes = f.let(v128.load8x8U(at, offset));
-      return [f.let(v128.and(bytes, nibble)), f.let(i16x8.shrU(bytes, 4))];
-    },
+/** Returns what loads a unit as lanes of 16 bits: the weights at even places, and those at odd ones. */
+function unitHalves(
+  f: FunctionBuilder,
+  bits: QuantizedBits,
+): (address: Local<"i32">, offset: number) => readonly [even: Value<"v128">, odd: Value<"v128">] {
+  const lower = f.let(i16x8.const(2 ** bits - 1));
+  return (at, offset) => {
+    const pairs = f.let(bits === 8 ? v128.load(at, offset) : v128.load8x8U(at, offset));
+    return [f.let(v128.and(pairs, lower)), f.let(i16x8.shrU(pairs, bits))];
   };
 }
 

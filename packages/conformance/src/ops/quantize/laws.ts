@@ -60,7 +60,7 @@ const stepped = fc.constantFrom<WeightData[]>("multiples", "ties");
 
 /** The weights that results stand for. */
 function restored(value: QuantizeCase, got: Awaited<ReturnType<typeof run>>): Float64Array {
-  return dequantized({ ...shapeOf(value), dtype: "f32", m: 1, beta: 0 }, got);
+  return dequantized(shapeOf(value), got);
 }
 
 /** Weights next to which others are not finite, or too large, in some blocks and not in others. */

@@ -1,13 +1,13 @@
 import type { FloatType, Numerics, QuantizedGemmProblem } from "@backplane/core";
 import type { ReferenceMemory } from "../../elements.js";
 import { storages } from "../../elements.js";
-import { productSum, type Tolerance } from "../../tolerance.js";
+import { gamma, productSum, type Tolerance } from "../../tolerance.js";
 import { finishing } from "../epilogue.js";
 import type { Emit, Evaluate } from "../operation.js";
 
 export type QuantizedShape = Pick<
   QuantizedGemmProblem<unknown>,
-  "dtype" | "bits" | "block" | "m" | "n" | "k" | "blocks" | "beta"
+  "dtype" | "bits" | "block" | "m" | "n" | "k" | "blocks" | "beta" | "mayRoundA"
 >;
 
 /** B, its scales and zero points as stored, each as numbers. */
@@ -19,7 +19,7 @@ export interface StoredWeights {
 
 /** n rows of k weights: exact, for a scale in f32 times a whole number below 2^9 is exact in f64. */
 export function dequantized(
-  { bits, block, n, k, blocks }: QuantizedShape,
+  { bits, block, n, k, blocks }: Pick<QuantizedShape, "bits" | "block" | "n" | "k" | "blocks">,
   { b, scales, zeroPoints }: StoredWeights,
 ): Float64Array {
   const weights = new Float64Array(n * k);
@@ -35,10 +35,11 @@ export function dequantized(
 }
 
 /**
- * C = A W^T + beta C + bias. The magnitude of an element is |A| |W|^T + |beta| |C| + |bias|, with W as `weighed` has it.
+ * C = A W^T + beta C + bias. The magnitude of an element is |A| |W|^T + |beta| |C| + |bias|, with W as `weighed` has it; where A may be
+ * rounded, and so much more that the bound of errors grows by what that may do.
  */
 export function quantizedGemm(
-  { dtype, m, n, k, beta }: QuantizedShape,
+  { dtype, m, n, k, block, beta, mayRoundA }: QuantizedShape,
   a: Float64Array,
   weights: Float64Array,
   before: Float64Array,
@@ -47,20 +48,38 @@ export function quantizedGemm(
   bias?: Float64Array,
 ): void {
   const weights2 = weights.map((weight) => weighed(weight, dtype, numerics));
-  for (let row = 0; row < m; row++)
+  // The magnitude is multiplied by `errorShare`, and rounding makes A larger, too.
+  const perRounding = mayRoundA ? roundingOfA * (1 + 1 / errorShare(k, dtype)) : 0;
+  for (let row = 0; row < m; row++) {
+    const largest = largestOfBlocks(a.subarray(row * k, (row + 1) * k), block);
     for (let column = 0; column < n; column++) {
       let sum = 0;
       let magnitude = 0;
       for (let p = 0; p < k; p++) {
         const x = a[row * k + p]!;
         sum += x * weights[column * k + p]!;
-        magnitude += Math.abs(x) * weights2[column * k + p]!;
+        const rounding = perRounding * largest[Math.floor(p / block)]!;
+        magnitude += (Math.abs(x) + rounding) * weights2[column * k + p]!;
       }
       // C is not read if beta is 0: a NaN there must not show.
       const previous = beta === 0 ? 0 : beta * before[row * n + column]!;
       const offset = bias?.[column] ?? 0;
       emit(row * n + column, sum + previous + offset, magnitude + Math.abs(previous) + Math.abs(offset));
     }
+  }
+}
+
+/** How far an element of A may be off where it may be rounded, as a share of the largest one of its block. */
+const roundingOfA = 2 ** -15;
+
+/** The largest magnitude in each block of a row of A, or 0 if a NaN or an infinity is in it: then nothing is rounded. */
+function largestOfBlocks(row: Float64Array, block: number): readonly number[] {
+  return Array.from({ length: Math.ceil(row.length / block) }, (_, i) => {
+    const largest = row
+      .subarray(i * block, (i + 1) * block)
+      .reduce((most, x) => Math.max(most, Math.abs(x)), 0);
+    return Number.isFinite(largest) ? largest : 0;
+  });
 }
 
 /**
@@ -84,11 +103,22 @@ function weighed(
  * fixes no rounding mode.
  */
 export function boundOf(k: number, data: FloatType, numerics: Numerics): (stored: FloatType) => Tolerance {
-  const share = { f32: 0, f16: 2 ** -10 }[data];
+  const share = weightRounding[data];
   return (stored) => {
-    const sum = productSum(k + 5, stored, numerics);
+    const sum = productSum(roundingsOf(k), stored, numerics);
     return (value, magnitude) => sum(value, magnitude) * (1 + share) + share * magnitude;
   };
+}
+
+const roundingsOf = (k: number): number => k + 5;
+
+/** By how much of itself a weight may be rounded. */
+const weightRounding: Readonly<Record<FloatType, number>> = { f32: 0, f16: 2 ** -10 };
+
+/** The share of its magnitude that the bound grants a result. */
+function errorShare(k: number, data: FloatType): number {
+  const share = weightRounding[data];
+  return gamma(roundingsOf(k)) * (1 + share) + share;
 }
 
 export const evaluate: Evaluate<QuantizedGemmProblem<ReferenceMemory>> = (problem, memory, numerics) => {

@@ -31,6 +31,7 @@ import {
   quantizedCase,
   run,
 } from "./cases.js";
+import { roundedLaws } from "./rounded.js";
 
 /**
  * Both sides of what kernels may take at once: rows of A; blocks of a row and parts of a block; more rows of B than a
@@ -260,6 +261,7 @@ function lawsFor(dtype: FloatType): readonly Law[] {
     law("adds to beta times C, within the error bound, before the epilogue", (context) =>
       context.forEach(addingCases, (value) => checkWithinBound(context, dtype, value)),
     ),
+    ...roundedLaws(dtype, law),
     law("touches nothing but the elements of C", (context) =>
       context.forAll(cases({ placement: oddPlacement, largest: 129 }), (value) =>
         checkWithinBound(context, dtype, value),

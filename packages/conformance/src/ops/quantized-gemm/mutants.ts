@@ -19,11 +19,37 @@ function elsewhere(region: Place, dtype: "f32" | "f16" | "u8", place: (i: number
   return mapped(region, dtype, (_, i) => values[place(i)] ?? 1);
 }
 
+/**
+ * A in multiples of a unit for each `block` numbers of a row, of which the largest has up to 2^bits.
+ *
+ * @param besideInfinities also where the largest is infinite
+ */
+function rounded(p: Problem, block: number, bits: number, { besideInfinities = false } = {}): Problem {
+  if (p.k === 0) return p;
+  const numbers = load(p.a, p.dtype);
+  const unitOf = (i: number): number => {
+    const [row, first] = [Math.floor(i / p.k) * p.k, Math.floor((i % p.k) / block) * block];
+    let largest = 0;
+    for (let at = first; at < Math.min(first + block, p.k); at++)
+      largest = Math.max(largest, Math.abs(numbers[row + at]!));
+    return 2 ** (Math.floor(Math.log2(largest)) + 1 - bits);
+  };
+  const change = (x: number, i: number): number => {
+    const unit = unitOf(i);
+    if (unit === 0) return x;
+    return Number.isFinite(unit) || besideInfinities ? Math.round(x / unit) * unit : x;
+  };
+  return { ...p, a: mapped(p.a, p.dtype, change) };
+}
+
 const exactLaw = "quantizedGemm f32: is exact on whole numbers";
 const boundLaw = "quantizedGemm f32: stays within the error bound";
 const largeLaw = "quantizedGemm f32: is exact on whole numbers on larger shapes";
 const addsLaw = "quantizedGemm f32: adds to beta times C, exactly on whole numbers";
 const addsBoundLaw = "quantizedGemm f32: adds to beta times C, within the error bound, before the epilogue";
+const roundedLaw = "quantizedGemm f32: stays within the wider error bound where A may be rounded";
+const roundedBlocksLaw =
+  "quantizedGemm f32: rounds A by no more than the largest number of the same block allows";
 const bringsBackLaw = "quantizedGemm f32: brings back the weights that fromGguf and quantize have stored";
 
 /** Defects of quantizedGemm. */
@@ -253,6 +279,41 @@ export const quantizedGemmMutants = ({ tampered, replaced }: Builder): readonly 
     create: () =>
       tampered("quantizedGemm", (p) =>
         p.dtype === "f32" ? { ...p, a: mapped(p.a, "f32", (x) => truncate(x, 10)) } : p,
+      ),
+  },
+  {
+    name: "rounds A where nobody permits it",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "The kernel for rounded numbers takes every call.",
+    killedBy: ["quantizedGemm f32: does not round scales, weights or partial sums to fewer bits"],
+    create: () => tampered("quantizedGemm", (p) => rounded(p, p.block, 15)),
+  },
+  {
+    name: "rounds A to 8 bits where it may be rounded",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "As other libraries do.",
+    killedBy: [roundedLaw, roundedBlocksLaw],
+    create: () => tampered("quantizedGemm", (p) => (p.mayRoundA ? rounded(p, p.block, 7) : p)),
+  },
+  {
+    name: "rounds A by the largest number of its row",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "One unit for the row, and not one for each block.",
+    killedBy: [roundedBlocksLaw],
+    create: () => tampered("quantizedGemm", (p) => (p.mayRoundA ? rounded(p, p.k, 15) : p)),
+  },
+  {
+    name: "rounds numbers beside an infinity",
+    operation: "quantizedGemm",
+    defect: "numerics",
+    description: "The unit is infinite then.",
+    killedBy: ["quantizedGemm f32: rounds nothing beside a NaN or an infinity"],
+    create: () =>
+      tampered("quantizedGemm", (p) =>
+        p.mayRoundA ? rounded(p, p.block, 15, { besideInfinities: true }) : p,
       ),
   },
   {

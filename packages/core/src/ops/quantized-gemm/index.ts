@@ -33,6 +33,8 @@ const ownTable = {
   bits: { role: "extent", default: 4 },
   /** Weights of a row that share a scale: 32, 64 or 128. */
   block: { role: "extent", default: 32 },
+  /** Whether a backend may round A for the sake of speed. The formula says by how much. */
+  mayRoundA: { role: "flag", default: false },
   /** Of A, C and the bias. */
   dtype: { role: "elementType", types: ["f32", "f16"], default: "f32" },
   scaleType: { role: "elementType", types: ["f32", "f16"], default: "f32" },
@@ -51,6 +53,14 @@ const table = { ...ownTable, ...epilogueTable };
  * accumulated in f32. With dtype f16 a weight may be rounded to f16 before it is multiplied, so that it should be in the
  * range of f16. beta = 0 never reads C. k = 0 leaves activation(beta * C + bias).
  *
+ * If `mayRoundA`, a backend may multiply some R in place of A, which is off by a share of the largest number of the same
+ * row that is multiplied by weights of the same block:
+ *
+ *   |R[i, p] - A[i, p]| <= 2^-15 max of |A[i, q]| over q with q / block = p / block
+ *
+ * So C may be off by 2^-15 sum over blocks of (max of |A[i, q]|) (sum of |W[j, p]|) more. If a row has a NaN or an infinity in a block,
+ * nothing is rounded there.
+ *
  * C may not overlap any input.
  */
 export interface QuantizedGemmArguments extends ArgumentsOf<typeof ownTable>, EpilogueArguments {}
@@ -61,6 +71,7 @@ export interface QuantizedGemmProblem<Memory> {
   readonly scaleType: FloatType;
   readonly bits: QuantizedBits;
   readonly block: QuantizedBlock;
+  readonly mayRoundA: boolean;
   readonly m: number;
   readonly n: number;
   readonly k: number;
@@ -99,6 +110,7 @@ export const quantizedGemm: Operation<
     const k = read.extent("k", args.k);
     const bits = checkedBits(read, read.extent("bits", args.bits, ownTable.bits.default));
     const block = checkedBlock(read, read.extent("block", args.block, ownTable.block.default));
+    const mayRoundA = read.flag("mayRoundA", args.mayRoundA, ownTable.mayRoundA.default);
     const beta = read.factor("beta", args.beta, ownTable.beta.default);
     const activation = read.choice("activation", args.activation, activations);
     const count = read.product("c", [m, n]);
@@ -128,6 +140,7 @@ export const quantizedGemm: Operation<
       scaleType,
       bits,
       block,
+      mayRoundA,
       m,
       n,
       k,
