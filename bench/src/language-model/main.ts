@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { createCpuBackend } from "@backplane/backend-cpu";
 import { createWebGpuBackend } from "@backplane/backend-webgpu";
+import type { ComputeBackend } from "@backplane/core";
 import { checkWritable } from "@backplane/example-digits/disk.js";
 import { commandLine } from "../command-line.js";
 import { installPeers } from "../cpu/installed.js";
@@ -41,14 +42,20 @@ interface Opening {
   open(): Promise<readonly Decoder[]>;
 }
 
-async function openings(room: number): Promise<readonly Opening[]> {
+async function openings(backend: ComputeBackend, room: number): Promise<readonly Opening[]> {
   const { model, dtype, cpu, captured, threads } = options;
   if (cpu) {
     const runtime = await loadOnnxRuntimeWeb(threads);
-    return cpuProducts.map((products) => ({
-      name: `onnxruntime-web, ${Object.values(products).join(", level ")}`,
-      open: async () => [await openOnnxOnCpu(runtime, model, weights, { room, products })],
-    }));
+    return [
+      {
+        name: "backplane, inputs rounded",
+        open: async () => [openOurs(backend, model, weights, { dtype, room, mayRoundInput: true })],
+      },
+      ...cpuProducts.map((products) => ({
+        name: `onnxruntime-web, ${Object.values(products).join(", level ")}`,
+        open: async () => [await openOnnxOnCpu(runtime, model, weights, { room, products })],
+      })),
+    ];
   }
   await provideGpu();
   const runtime = await loadOnnxRuntimeOnGpu("C++");
@@ -77,7 +84,7 @@ async function main(): Promise<void> {
   const ours = openOurs(backend, model, weights, { dtype, room });
   const others: Decoder[] = [];
   const expected = await ours.logits(checkedTokens);
-  for (const { name, open } of await openings(room))
+  for (const { name, open } of await openings(backend, room))
     try {
       const opened = await open();
       const away = distance(await opened[0]!.logits(checkedTokens), expected);

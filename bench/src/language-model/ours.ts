@@ -3,17 +3,24 @@ import { BlockMatrix, mappedLayer, Sampler, type Shape, Transformer, Writer } fr
 import type { Decoder } from "./decoder.js";
 import type { HostMatrix, HostWeights } from "./weights.js";
 
+export interface OurOptions {
+  readonly dtype: FloatType;
+  readonly room: number;
+  /** Default: false. */
+  readonly mayRoundInput?: boolean;
+}
+
 /** The model of examples/story, which chooses tokens on the device and reads each. */
 export function openOurs(
   backend: ComputeBackend,
   shape: Shape,
   weights: HostWeights,
-  { dtype, room }: { readonly dtype: FloatType; readonly room: number },
+  { dtype, room, mayRoundInput = false }: OurOptions,
 ): Decoder {
   const scope = openScope(backend);
   const matrix = ({ rows, columns, bits, stored, scales }: HostMatrix) =>
     new BlockMatrix(backend, dtype, {
-      ...{ rows, columns, bits },
+      ...{ rows, columns, bits, mayRoundInput },
       ...{ stored: scope.upload(stored), scales: scope.upload(scales) },
     });
   const vector = (numbers: Float32Array<ArrayBuffer>) =>
@@ -27,7 +34,7 @@ export function openOurs(
   const transformer = new Transformer(backend, shape, uploaded, room, dtype);
   const sampler = new Sampler(backend, shape.vocabulary, { temperature: 0, topP: 1, seed: 1 });
   return {
-    name: "backplane",
+    name: `backplane${mayRoundInput ? ", inputs rounded" : ""}`,
     async logits(tokens) {
       const place = scope.alloc(4);
       for (const [at, token] of tokens.entries()) {

@@ -123,7 +123,7 @@ export class Session implements AsyncDisposable {
     this.#freeLost();
     this.#model?.loaded.scope.dispose();
     this.#model = undefined;
-    const loaded = await named(name, () => loadWeights(this.#backend, file, checkpoint, "f32", progress));
+    const loaded = await named(name, () => loadWeights(this.#backend, file, checkpoint, "f32", { progress }));
     this.#model = { checkpoint, tokenizer, loaded };
     this.#waiting = undefined;
   }

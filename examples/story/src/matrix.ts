@@ -99,20 +99,16 @@ export class BlockMatrix implements Matrix {
   readonly scales: DeviceSlice;
   readonly #backend: ComputeBackend;
   readonly #dtype: FloatType;
+  readonly #mayRoundInput: boolean;
 
   constructor(
     backend: ComputeBackend,
     dtype: FloatType,
-    {
-      rows,
-      columns,
-      bits,
-      stored,
-      scales,
-    }: BlockOperands & { readonly rows: number; readonly columns: number },
+    { rows, columns, bits, stored, scales, mayRoundInput = false }: BlockOptions,
   ) {
     this.#backend = backend;
     this.#dtype = dtype;
+    this.#mayRoundInput = mayRoundInput;
     this.rows = rows;
     this.columns = columns;
     this.bits = bits;
@@ -128,6 +124,7 @@ export class BlockMatrix implements Matrix {
       k: columns,
       bits,
       block: BLOCK,
+      mayRoundA: this.#mayRoundInput,
       a: input,
       b: this.stored,
       scales: this.scales,
@@ -160,7 +157,7 @@ export class BlockMatrix implements Matrix {
     const { columns, bits } = this;
     const { storedBytes, blocks } = this.#rowSizes();
     return new BlockMatrix(this.#backend, this.#dtype, {
-      ...{ rows: count, columns, bits },
+      ...{ rows: count, columns, bits, mayRoundInput: this.#mayRoundInput },
       stored: moved(this.stored, first * storedBytes),
       scales: moved(this.scales, first * blocks * 2),
     });
@@ -174,6 +171,13 @@ export class BlockMatrix implements Matrix {
   #rowSizes(): { readonly storedBytes: number; readonly blocks: number } {
     return { storedBytes: (this.columns * this.bits) / 8, blocks: this.columns / BLOCK };
   }
+}
+
+interface BlockOptions extends BlockOperands {
+  readonly rows: number;
+  readonly columns: number;
+  /** Whether a backend may round what is multiplied: `mayRoundA` of `quantizedGemm`. Default: false. */
+  readonly mayRoundInput?: boolean;
 }
 
 interface BlockOperands {

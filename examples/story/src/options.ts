@@ -22,6 +22,8 @@ export interface Options {
   /** Tokens after which another backend takes over; 0: none does. */
   readonly swap: number;
   readonly dtype: FloatType;
+  /** Whether a backend may round what weights of 4 and 8 bits are multiplied by. */
+  readonly mayRoundInputs: boolean;
   /** What is trained on; undefined: the Markdown of this repository. */
   readonly text: string | undefined;
   readonly steps: number;
@@ -64,6 +66,8 @@ Writing:
   --backend auto|cpu|webgpu  what computes; auto takes the GPU if there is one (default auto)
   --swap N                   go to the other backend after every N tokens (default: never)
   --dtype f32|f16            the type in which the model computes (default f32)
+  --round-inputs             lets the device round what weights of 4 and 8 bits are multiplied by, to 16 bits: faster on the
+                             CPU, but the text may no longer be that of the GPU
   --profile FILE             with --model: shows where the time goes, and writes a Chrome trace
   --help                     this text
 `;
@@ -87,7 +91,7 @@ const tasks: Readonly<Record<Task, { readonly takes: readonly Name[]; readonly a
     asked: "training an adapter (--model with --lora or --resume)",
   },
   text: {
-    takes: [...common, "model", "tokenizer", "adapter", "swap", "dtype", "profile"],
+    takes: [...common, "model", "tokenizer", "adapter", "swap", "dtype", "round-inputs", "profile"],
     asked: "writing (--model without --lora and --resume)",
   },
 };
@@ -139,6 +143,7 @@ function optionsFrom(values: Values): Options {
     backend: oneOf("backend", values.backend ?? "auto", backends),
     swap: wholeNumber("swap", values.swap ?? "0", 0, 1_000_000),
     dtype: oneOf("dtype", values.dtype ?? "f32", floatTypes),
+    mayRoundInputs: values["round-inputs"] ?? false,
     text: values.text,
     steps: wholeNumber("steps", values.steps ?? "400", 1, 1_000_000),
     save: values.save ?? values.resume ?? usualPlace,
@@ -167,6 +172,7 @@ function readValues(args: readonly string[]) {
     backend: { type: "string" },
     swap: { type: "string" },
     dtype: { type: "string" },
+    "round-inputs": { type: "boolean" },
     text: { type: "string" },
     steps: { type: "string" },
     save: { type: "string" },

@@ -23,6 +23,8 @@ export interface SpeedOptions {
   readonly shape: Shape;
   readonly bits: QuantizedBits | undefined;
   readonly dtype: FloatType;
+  /** Whether a backend may round what quantized weights are multiplied by. */
+  readonly mayRoundInputs: boolean;
   readonly backend: string;
   /** The highest tier of WebGPU that is used; undefined: the backend's default. */
   readonly tier: WebGpuTier | undefined;
@@ -44,6 +46,7 @@ export const speedUsage = `How fast a model of some shape writes, with random we
   --shape NAME            ${Object.keys(shapes).join(", ")} (default stories260K)
   --weights dense|q8|q4   how they are stored: in the type of --dtype, or in 8 or 4 bits (default dense)
   --dtype f32|f16         the type in which the model computes (default f32)
+  --round-inputs          lets the device round what weights of 8 or 4 bits are multiplied by, to 16 bits (faster on the CPU)
   --backend webgpu|cpu    what computes (default webgpu)
   --tier NAME             the highest tier of WebGPU that is used: ${tiers.join(", ")}
   --prompt N              tokens that the model reads first (default 256)
@@ -60,6 +63,7 @@ export function parseSpeedOptions(args: readonly string[]): SpeedOptions {
     shape: { type: "string", default: "stories260K" },
     weights: { type: "string", default: "dense" },
     dtype: { type: "string", default: "f32" },
+    "round-inputs": { type: "boolean", default: false },
     backend: { type: "string", default: "webgpu" },
     prompt: { type: "string", default: "256" },
     tokens: { type: "string", default: "64" },
@@ -82,12 +86,15 @@ export function parseSpeedOptions(args: readonly string[]): SpeedOptions {
       `--weights is "${weightsName}", in blocks of ${BLOCK}, which rows of ${size} and ${hidden} do not fill; ` +
         `allowed for ${shapeName}: dense`,
     );
+  if (values["round-inputs"] && bits === undefined)
+    throw new UsageError(`--round-inputs does not go with --weights ${weightsName}`);
   return {
     shapeName,
     weightsName,
     shape,
     bits,
     dtype: oneOf("dtype", values.dtype, floatTypes),
+    mayRoundInputs: values["round-inputs"],
     backend: oneOf("backend", values.backend, backends),
     prompt: wholeNumber("prompt", values.prompt, 1, 1_000_000),
     tokens: wholeNumber("tokens", values.tokens, 2, 1_000_000),

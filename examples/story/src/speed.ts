@@ -45,13 +45,19 @@ class RandomWeights {
   readonly #dtype: FloatType;
   /** Undefined: of `dtype`. */
   readonly #bits: QuantizedBits | undefined;
+  readonly #mayRoundInput: boolean;
   #seed = 1;
 
-  constructor(backend: ComputeBackend, scope: Scope, dtype: FloatType, bits: QuantizedBits | undefined) {
+  constructor(
+    backend: ComputeBackend,
+    scope: Scope,
+    { dtype, bits, mayRoundInputs }: Pick<SpeedOptions, "dtype" | "bits" | "mayRoundInputs">,
+  ) {
     this.#backend = backend;
     this.#scope = scope;
     this.#dtype = dtype;
     this.#bits = bits;
+    this.#mayRoundInput = mayRoundInputs;
   }
 
   of(shape: Shape): Weights {
@@ -91,7 +97,8 @@ class RandomWeights {
     backend.random({ kind: "bits", count: (count * bits) / 32, output: stored, seed });
     const scales = this.#alloc((count / 32) * 2);
     backend.fill(scales, DEVIATION / 2 ** (bits - 2), count / 32, "f16");
-    return new BlockMatrix(backend, dtype, { rows, columns, bits, stored, scales });
+    const mayRoundInput = this.#mayRoundInput;
+    return new BlockMatrix(backend, dtype, { rows, columns, bits, stored, scales, mayRoundInput });
   }
 
   #alloc(bytes: number) {
@@ -117,7 +124,16 @@ interface Round {
 }
 
 async function measure(options: SpeedOptions): Promise<void> {
-  const { shape, dtype, bits, tokens, prompt: promptLength, shapeName, weightsName, tier } = options;
+  const {
+    shape,
+    dtype,
+    mayRoundInputs,
+    tokens,
+    prompt: promptLength,
+    shapeName,
+    weightsName,
+    tier,
+  } = options;
   const registry = new BackendRegistry([webgpu(tier === undefined ? {} : { tier }), cpu()]);
   const backend = new SwitchableBackend(registry, options.backend);
   await backend.init();
@@ -125,7 +141,7 @@ async function measure(options: SpeedOptions): Promise<void> {
   const profiler = options.profile ? profilerFor(backend) : undefined;
   const measured = profiler?.backend ?? backend;
   // Products are calls of the weights.
-  const random = new RandomWeights(measured, scope, dtype, bits);
+  const random = new RandomWeights(measured, scope, options);
   const weights = random.of(shape);
   await backend.synchronize();
   const sampler = new Sampler(measured, shape.vocabulary, { temperature: 0, topP: 1, seed: 1 });
@@ -133,7 +149,8 @@ async function measure(options: SpeedOptions): Promise<void> {
   const prompt = Array.from({ length: promptLength }, (_, i) => (7 * i) % shape.vocabulary);
   const { name, details } = backend.capabilities.device;
   const device = details.tier === undefined ? name : `${name}, tier ${details.tier.split(" ")[0]}`;
-  console.log(`${device}: ${shapeName}, weights ${weightsName}, computed in ${dtype}`);
+  const rounded = mayRoundInputs ? ", inputs may be rounded" : "";
+  console.log(`${device}: ${shapeName}, weights ${weightsName}, computed in ${dtype}${rounded}`);
   const write = async (watch?: Watch): Promise<Round> => {
     let [first, count, waited] = [0, 0, 0];
     const writer = new Writer(measured, transformer, sampler, {
@@ -185,7 +202,7 @@ async function measure(options: SpeedOptions): Promise<void> {
     writeFileSync(
       options.json,
       `${JSON.stringify({
-        ...{ device, shape: shapeName, weights: weightsName, dtype, promptLength, tokens },
+        ...{ device, shape: shapeName, weights: weightsName, dtype, mayRoundInputs, promptLength, tokens },
         ...{ weightBytes: random.bytes, promptOperations: operations },
         ...{ copyRate: memory.copy, sumRate: memory.sum, gemmRate: products, rounds },
       })}\n`,

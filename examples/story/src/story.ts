@@ -66,7 +66,7 @@ export async function tellStory(
 export function loadShown(
   backend: ComputeBackend,
   { file, checkpoint }: OpenModel,
-  { model, dtype }: Options & { readonly model: string },
+  { model, dtype, mayRoundInputs }: Options & { readonly model: string },
   { notes }: Outputs,
   signal: AbortSignal,
 ): Promise<LoadedWeights> {
@@ -76,7 +76,7 @@ export function loadShown(
     bar.show(fraction, size);
     signal.throwIfAborted();
   };
-  return named(model, () => loadWeights(backend, file, checkpoint, dtype, progress));
+  return named(model, () => loadWeights(backend, file, checkpoint, dtype, { progress, mayRoundInputs }));
 }
 
 /** A model file that is open. */

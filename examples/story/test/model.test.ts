@@ -4,7 +4,7 @@ import { expect } from "chai";
 import type { StoredType } from "#src/checkpoint/checkpoint.js";
 import { MemorySource } from "#src/checkpoint/file.js";
 import { readCheckpoint } from "#src/checkpoint/formats.js";
-import { loadWeights } from "#src/checkpoint/load.js";
+import { type LoadOptions, loadWeights } from "#src/checkpoint/load.js";
 import { Transformer } from "#src/model.js";
 import { Sampler } from "#src/sampler.js";
 import { ropeFrequencies } from "#src/shape.js";
@@ -30,10 +30,11 @@ async function withModel(
   file: Uint8Array,
   dtype: FloatType,
   body: (transformer: Transformer) => Promise<void>,
+  options: LoadOptions = {},
 ): Promise<void> {
   const source = new MemorySource(file);
   const checkpoint = await readCheckpoint(source);
-  const { weights, scope } = await loadWeights(backend, source, checkpoint, dtype);
+  const { weights, scope } = await loadWeights(backend, source, checkpoint, dtype, options);
   const transformer = new Transformer(backend, checkpoint.shape, weights, shape.length, dtype);
   await body(transformer);
   transformer.free();
@@ -44,10 +45,16 @@ async function withModel(
 const backends = new Map(registry.names.map((name) => [name, registry.create(name)]));
 
 /** The largest difference of logits from exact ones, in parts of the largest. */
-async function difference(name: string, file: Uint8Array, exact: Float64Array[], dtype: FloatType) {
+async function difference(
+  name: string,
+  file: Uint8Array,
+  exact: Float64Array[],
+  dtype: FloatType,
+  options: LoadOptions = {},
+) {
   const backend = backends.get(name)!;
   let largest = 0;
-  await withModel(backend, file, dtype, async (transformer) => {
+  const compare = async (transformer: Transformer) => {
     const given = upload(backend, Int32Array.from(tokens));
     for (let end = together; end <= tokens.length; end++) {
       const start = end === together ? 0 : end - 1;
@@ -59,7 +66,8 @@ async function difference(name: string, file: Uint8Array, exact: Float64Array[],
         largest = Math.max(largest, Math.abs(logit - right[i]!) / scale);
     }
     backend.free(given);
-  });
+  };
+  await withModel(backend, file, dtype, compare, options);
   return largest;
 }
 
@@ -107,6 +115,15 @@ describe("the transformer", () => {
     expect(await difference("cpu", ggufFile("F32"), exact, "f16")).to.be.within(1e-5, 0.02);
     const rounded = exactLogits(shape, roundedValues("Q8_0"), tokens);
     expect(await difference("cpu", ggufFile("Q8_0"), rounded, "f16")).to.be.lessThan(0.02);
+  });
+
+  it("has rounded inputs of weights of 4 and 8 bits on the CPU, if they may be rounded", async () => {
+    for (const type of ["Q8_0", "Q4_0"] as const) {
+      const right = exactLogits(shape, roundedValues(type), tokens);
+      const options = { mayRoundInputs: true };
+      // 2^-15 of the largest number of a block in each product; without that it is below 1e-6.
+      expect(await difference("cpu", ggufFile(type), right, "f32", options)).to.be.within(2e-5, 1e-3);
+    }
   });
 
   it("writes the same across swaps, and no more than there is room for", async () => {

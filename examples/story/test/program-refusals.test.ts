@@ -65,6 +65,7 @@ describe("the story program, about its commands and files,", () => {
       [["--lora", "2"], /^--lora does not go with training a model/],
       [["--adapter", "a"], /^--adapter does not go with training a model/],
       [["--dtype", "f16"], /^--dtype does not go with training a model/],
+      [["--round-inputs"], /^--round-inputs does not go with training a model/],
       [["--model", "a", "--lora", "2", "--adapter", "b"], /^--adapter does not go with training an adapter/],
       [["--model", "a", "--lora", "2", "--dtype", "f16"], /^--dtype does not go with training an adapter/],
       [["--model", "a", "--lora", "2", "--profile", "b"], /^--profile does not go with training an/],

@@ -17,6 +17,12 @@ describe("the options of the measurement of speed", () => {
     expect([prompt, tokens, rounds]).to.deep.equal([3, 4, 5]);
   });
 
+  it("round nothing unless they say so", () => {
+    const options = "--shape stories110M --weights q4 --round-inputs".split(" ");
+    expect(parseSpeedOptions(options).mayRoundInputs).to.equal(true);
+    expect(parseSpeedOptions(options.slice(0, -1)).mayRoundInputs).to.equal(false);
+  });
+
   const refused: Readonly<Record<string, RegExp>> = {
     "--bakend cpu": /--bakend/,
     "--shape stories": /--shape is "stories"; allowed: stories260K, stories110M/,
@@ -26,6 +32,7 @@ describe("the options of the measurement of speed", () => {
     "--backend auto": /--backend is "auto"; allowed: webgpu, cpu/,
     "--tier fast": /--tier is "fast"; allowed: baseline, subgroups/,
     "--backend cpu --tier baseline": /--tier does not go with --backend cpu/,
+    "--round-inputs": /--round-inputs does not go with --weights dense/,
     "--tokens 1": /--tokens is "1"; allowed: whole numbers from 2/,
     "--rounds many": /--rounds is "many"; allowed: whole numbers/,
   };

@@ -48,20 +48,23 @@ export interface LoadedWeights {
   readonly scope: Scope;
 }
 
-/**
- * Moves the weights of a checkpoint to the device, piece by piece. Those of 4 and 8 bits stay so; others become `dtype`.
- *
- * @param progress gets the share that is done; loading ends with what it throws
- */
+export interface LoadOptions {
+  /** Gets the share that is done; loading ends with what it throws. */
+  readonly progress?: (fraction: number) => void;
+  /** Whether a backend may round what weights of 4 and 8 bits are multiplied by. Default: false. */
+  readonly mayRoundInputs?: boolean;
+}
+
+/** Moves the weights of a checkpoint to the device, piece by piece. Those of 4 and 8 bits stay so; others become `dtype`. */
 export async function loadWeights(
   backend: ComputeBackend,
   file: ByteSource,
   checkpoint: Checkpoint,
   dtype: FloatType,
-  progress: (fraction: number) => void = () => {},
+  { progress = () => {}, mayRoundInputs = false }: LoadOptions = {},
 ): Promise<LoadedWeights> {
   const scope = openScope(backend);
-  const loader = new Loader(backend, scope, file, dtype, (bytes) =>
+  const loader = new Loader(backend, scope, file, { dtype, mayRoundInputs }, (bytes) =>
     progress(bytes / weightBytes(checkpoint)),
   );
   try {
@@ -104,6 +107,7 @@ class Loader {
   readonly #scope: Scope;
   readonly #file: ByteSource;
   readonly #dtype: FloatType;
+  readonly #mayRoundInput: boolean;
   readonly #loaded: (bytes: number) => void;
   #bytes = 0;
 
@@ -111,13 +115,14 @@ class Loader {
     backend: ComputeBackend,
     scope: Scope,
     file: ByteSource,
-    dtype: FloatType,
+    { dtype, mayRoundInputs }: { readonly dtype: FloatType; readonly mayRoundInputs: boolean },
     loaded: (bytes: number) => void,
   ) {
     this.#backend = backend;
     this.#scope = scope;
     this.#file = file;
     this.#dtype = dtype;
+    this.#mayRoundInput = mayRoundInputs;
     this.#loaded = loaded;
   }
 
@@ -184,7 +189,11 @@ class Loader {
       });
       before += part.rows * columns;
     }
-    return new BlockMatrix(this.#backend, this.#dtype, { rows, columns, bits, stored, scales });
+    const mayRoundInput = this.#mayRoundInput;
+    return new BlockMatrix(this.#backend, this.#dtype, {
+      ...{ rows, columns, bits, stored, scales },
+      mayRoundInput,
+    });
   }
 
   /** Calls back with some of the weights, as they are in the file. */
