@@ -58,6 +58,12 @@ describe("quantizedGemm descriptor", () => {
     assert.deepEqual([bits, block, scaleType, dtype, zeroPoints], [4, 32, "f32", "f32", undefined]);
   });
 
+  it("lets nobody round A unless the caller does", () => {
+    assert.isFalse(problemOf("quantizedGemm", plain).mayRoundA);
+    assert.isTrue(problemOf("quantizedGemm", { ...plain, mayRoundA: true }).mayRoundA);
+    for (const mayRoundA of [1, "yes", null]) refuses({ mayRoundA }, "mayRoundA");
+  });
+
   it("says which bits and blocks there are", () => {
     for (const bits of [0, 1, 3, 16, 4.5, "4"]) refuses({ bits }, "bits");
     for (const block of [0, 16, 48, 256, "32"]) refuses({ block }, "block");
