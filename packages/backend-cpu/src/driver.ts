@@ -106,6 +106,7 @@ const kernelsInUse = new Map<string, Kernels>();
 /** The driver. Allocations are places in one WebAssembly memory. */
 export class CpuDriver implements BackendDriver<CpuAllocation> {
   readonly name = "cpu";
+  readonly reusesMemory = true;
   readonly kernels: DriverKernels<CpuAllocation>;
   readonly #options: ResolvedOptions;
   readonly #operations: CpuOperations;

@@ -145,6 +145,11 @@ export function checkAlloc(
   return zero;
 }
 
+/** Whether options are valid, and say that the memory need not be zeroed. */
+export function isUnzeroed(options: AllocOptions): boolean {
+  return hasOnlyZero(options) && options.zero === false;
+}
+
 /** Whether options are surely well named: a look at each name takes longer than the rest of the check. */
 function hasOnlyZero(options: AllocOptions): boolean {
   if (typeof options !== "object" || options === null || Array.isArray(options)) return false;

@@ -116,6 +116,7 @@ export class CreatedBackend<Memory>
   implements DriverBackend<Memory>, RunsThrough, MovesDirectly
 {
   readonly name: string;
+  readonly reusesMemory: boolean;
   readonly #driver: BackendDriver<Memory>;
   readonly #operations: Partial<Operations>;
   readonly #advice: KnownOperations["advice"];
@@ -143,6 +144,7 @@ export class CreatedBackend<Memory>
   constructor(driver: BackendDriver<Memory>, { operations, advice, checkDescription }: KnownOperations) {
     super();
     this.name = driver.name;
+    this.reusesMemory = driver.reusesMemory === true;
     this.#driver = driver;
     this.#operations = operations;
     this.#advice = advice;
@@ -752,6 +754,14 @@ export function runsPlainly(
   method: string,
 ): backend is ComputeBackend & RunsThrough {
   return backend.run === CreatedBackend.prototype.run && !Object.hasOwn(backend, method);
+}
+
+/** Whether memory of a backend may be used again without its `free` and `alloc`, which nobody watches. */
+export function reusesPlainly(backend: ComputeBackend): boolean {
+  const { alloc, free } = CreatedBackend.prototype;
+  return (
+    backend.alloc === alloc && backend.free === free && (backend as CreatedBackend<unknown>).reusesMemory
+  );
 }
 
 /** Whether moves may use the memory of a backend without its `copyHtoD` and `copyDtoH`, which nobody watches. */

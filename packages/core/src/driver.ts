@@ -89,6 +89,11 @@ export interface BackendDriver<Memory = unknown> {
   pool?(): PoolStatistics;
   /** Releases the memory in the pool, as far as the platform takes it back. Absent: there is nothing to release. */
   trim?(): void;
+  /**
+   * Whether memory that has been in use is as good as new memory, and calls take turns with it by themselves: a `SwitchableBackend`
+   * then keeps a few small allocations that end for the next ones of the same sizes, in place of `free` and `alloc`. Default: false.
+   */
+  readonly reusesMemory?: boolean;
   /** Returns the native objects of the whole device, or of one allocation. */
   native(memory?: Memory): unknown;
 

@@ -6,6 +6,7 @@ import type { HandleTable } from "./handles.js";
 import { Listeners } from "./listeners.js";
 import { whileRecording } from "./recording/while-recording.js";
 import type { BackendRegistry } from "./registry.js";
+import { Spares } from "./spares.js";
 import { type LostAllocation, lossOf, type Moved, moveAll, replaceAll, type SwapReport } from "./swap.js";
 
 /**
@@ -66,6 +67,9 @@ export class BackendSlot {
   /** Whether calls are being recorded, so that others must wait. */
   isRecording = false;
 
+  /** Not to be used while calls are deferred: they are not moved. */
+  readonly spares: Spares = new Spares();
+
   /** Whether there are live allocations whose contents are lost. */
   get hasLost(): boolean {
     if (this.#mayHaveLost) this.#mayHaveLost = this.lost.length > 0;
@@ -113,6 +117,7 @@ export class BackendSlot {
   #adopt(name: string, backend: ComputeBackend, moved?: Moved): void {
     this.#stopForwarding();
     for (const [entry, handle] of moved?.handles ?? []) entry.inner = handle;
+    this.spares.clear();
     this.#inner = backend;
     this.#current = name;
     this.#loss = undefined;

@@ -151,7 +151,7 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
       liveBytes: this.#liveBytes,
       peakBytes: this.#peakBytes,
       reservedBytes: inner?.reservedBytes ?? 0,
-      pooledBytes: inner?.pooledBytes ?? 0,
+      pooledBytes: (inner?.pooledBytes ?? 0) + this.#slot.spares.bytes,
       poolHits: inner?.poolHits ?? 0,
       poolMisses: inner?.poolMisses ?? 0,
     };
@@ -159,7 +159,10 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   trim(): void {
     this.#slot.assertOpen("trim");
-    this.#slot.tell((inner) => inner.trim());
+    this.#slot.tell((inner) => {
+      this.#slot.spares.release(inner);
+      inner.trim();
+    });
   }
 
   /**
@@ -179,14 +182,17 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
 
   alloc(bytes: number, options: AllocOptions = {}): DeviceHandle {
     const inner = this.#slot.assertOpen("alloc");
-    const entry: Entry = { bytes, inner: undefined, lost: false };
+    const { isDeferring, spares } = this.#slot;
+    const spare = isDeferring ? undefined : spares.take(inner, bytes, options);
+    const entry: Entry = spare ?? { bytes, inner: undefined, lost: false };
     // A backend of `createBackend` makes the same checks.
-    if (!this.#slot.isDeferring && runsPlainly(inner, "alloc")) entry.inner = inner.alloc(bytes, options);
-    else {
+    if (spare === undefined && !isDeferring && runsPlainly(inner, "alloc"))
+      entry.inner = spares.allocate(inner, bytes, options);
+    else if (spare === undefined) {
       const live = () => `${this.#table.size} live allocations hold ${this.#liveBytes} bytes`;
       const zero = checkAlloc(bytes, options, inner.capabilities.limits, live);
       this.#slot.tell((current) => {
-        entry.inner = current.alloc(bytes, { zero });
+        entry.inner = spares.allocate(current, bytes, { zero });
       });
     }
     this.#liveBytes += bytes;
@@ -198,7 +204,9 @@ export class SwitchableBackend extends OperationMethods implements ComputeBacken
     const current = this.#slot.assertOpen("free");
     const entry = this.#table.remove(handle, "free", "handle");
     this.#liveBytes -= entry.bytes;
-    if (!this.#slot.isDeferring && entry.inner !== undefined) current.free(entry.inner);
+    const { isDeferring, spares } = this.#slot;
+    if (!isDeferring && spares.keep(current, entry)) return;
+    if (!isDeferring && entry.inner !== undefined) current.free(entry.inner);
     else
       this.#slot.tell((inner) => {
         // If a deferred alloc failed, there is nothing to free.
