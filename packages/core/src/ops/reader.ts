@@ -36,6 +36,11 @@ export function argumentsRead(): number {
   return counted;
 }
 
+/** Counts arguments that need not be read again. */
+export function countRead(count: number): void {
+  counted += count;
+}
+
 /**
  * Reads the arguments of one operation. Each method takes a name and the caller's value, and returns the
  * value checked. All throw `INVALID_ARGUMENT`. `resolve` must read every argument once.

@@ -94,6 +94,15 @@ export function coreFilter(
   });
 }
 
+/** The same with lists that never change: core reads and checks a geometry of such lists once. */
+export function fixed<Geometry extends object>(geometry: Geometry): Geometry {
+  const entries = Object.entries(geometry).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? Object.freeze([...value]) : value,
+  ]);
+  return Object.fromEntries(entries) as Geometry;
+}
+
 /** All that follows from shapes and attributes of a convolution alone. */
 class Convolution {
   readonly info: Conv2dInfo;
@@ -108,7 +117,7 @@ class Convolution {
   constructor(x: TensorInfo, filter: TensorInfo, attrs: ConvAttributes, isDepthwise: boolean) {
     // Copied: somebody else may change his lists.
     this.info = conv2dInfo(x.shape.slice(), filter.shape.slice(), attrs, isDepthwise);
-    this.geometry = convolutionOf(this.info, isDepthwise);
+    this.geometry = fixed(convolutionOf(this.info, isDepthwise));
     this.isProduct = !isDepthwise && isPointwise(this.info);
     this.filterName = filterName(filter.shape, isDepthwise);
     this.#isDepthwise = isDepthwise;

@@ -3,7 +3,16 @@ import { backend_util, type TensorInfo, util } from "@tensorflow/tfjs-core";
 import type { BackplaneBackend } from "../backend.js";
 import { asType, elementwise, typed } from "./elementwise.js";
 import type { Node } from "./formula.js";
-import { type Conv2dInfo, isPair, type Pad, type Pair, paddingOf, pairOf, type Rounding } from "./images.js";
+import {
+  type Conv2dInfo,
+  fixed,
+  isPair,
+  type Pad,
+  type Pair,
+  paddingOf,
+  pairOf,
+  type Rounding,
+} from "./images.js";
 import { type Call, compose, type Kernels } from "./kernel.js";
 import { pad } from "./moves.js";
 import { reduce } from "./reduce.js";
@@ -83,7 +92,7 @@ class Pooling {
       outHeight === info.outHeight && outWidth === info.outWidth
         ? info
         : { ...info, outHeight, outWidth, outShape: [batch, outHeight, outWidth, channels] };
-    this.geometry = poolingOf(this.within);
+    this.geometry = fixed(poolingOf(this.within));
     this.#numbers = [...shape, ...pairOf(attrs.filterSize), ...pairOf(attrs.strides)];
     this.#attributes = { ...attrs };
   }

@@ -1,3 +1,4 @@
+import { FixedFindings } from "../fixed.js";
 import { type ImageLayout, layouts } from "../images.js";
 import { PADDED_EXTENTS, reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { ReaderOf } from "../reader.js";
@@ -70,8 +71,24 @@ export interface GeometryRead {
   readonly outputs: number;
 }
 
+const findings = /* @__PURE__ */ new FixedFindings<GeometryArguments, GeometryRead>(
+  geometryTable,
+  (a, b) =>
+    a.layout === b.layout &&
+    a.filterShape === b.filterShape &&
+    a.outputShape === b.outputShape &&
+    a.stride === b.stride &&
+    a.padding === b.padding &&
+    a.dilation === b.dilation &&
+    a.groups === b.groups,
+);
+
 /** Reads and checks the arguments of `geometryTable`. */
 export function readGeometry(args: GeometryArguments, read: ReaderOf<typeof geometryTable>): GeometryRead {
+  return findings.of(args.inputShape, args, (given) => readAnew(given, read));
+}
+
+function readAnew(args: GeometryArguments, read: ReaderOf<typeof geometryTable>): GeometryRead {
   const inputShape = read.extents("inputShape", args.inputShape, 4);
   const filterShape = read.extents("filterShape", args.filterShape, 4);
   const layout = read.choice("layout", args.layout, layouts) ?? geometryTable.layout.default;

@@ -1,5 +1,6 @@
 import { binaryKinds } from "../binary/index.js";
 import type { Checks } from "../checks.js";
+import { isFixed } from "../fixed.js";
 import { unaryKinds } from "../unary/index.js";
 import {
   computedAs,
@@ -68,13 +69,6 @@ export function prepare(checks: Checks, expression: Expression): Prepared {
     else if (uses.length < mostUses) uses.push({ expression: kept, prepared });
   }
   return prepared;
-}
-
-/** Whether an object has the same properties for good: it is frozen, and none of them is computed. */
-function isFixed(object: object): boolean {
-  const { prototype } = Array.isArray(object) ? Array : Object;
-  if (!Object.isFrozen(object) || Object.getPrototypeOf(object) !== prototype) return false;
-  return Object.values(Object.getOwnPropertyDescriptors(object)).every((property) => "value" in property);
 }
 
 /** How many uses of one list are kept. */

@@ -1,4 +1,5 @@
 import type { Checks } from "../checks.js";
+import { FixedFindings } from "../fixed.js";
 import { type ImageLayout, imagesOf, layouts } from "../images.js";
 import { PADDED_EXTENTS, reachOf, type WindowsAlong, windowsAlong } from "../output-shapes.js";
 import type { ReaderOf } from "../reader.js";
@@ -70,12 +71,37 @@ export interface PoolWindows {
 /** Places are i32. */
 const MOST_PLACES = 2 ** 31;
 
-/** Reads all of the table's arguments. `inputs` and `outputs` count elements; without any, extents may be 0. */
+/** `inputs` and `outputs` count elements; without any, extents may be 0. */
+interface WindowsRead extends PoolWindows {
+  readonly inputs: number;
+  readonly outputs: number;
+}
+
+const findings = /* @__PURE__ */ new FixedFindings<WindowsArguments, WindowsRead>(
+  windowsTable,
+  (a, b) =>
+    a.layout === b.layout &&
+    a.kernel === b.kernel &&
+    a.outputShape === b.outputShape &&
+    a.stride === b.stride &&
+    a.padding === b.padding &&
+    a.dilation === b.dilation &&
+    a.ceil === b.ceil &&
+    a.countPadding === b.countPadding,
+);
+
+/** Reads all of the table's arguments. */
 export function windowsOf(
   args: WindowsArguments,
   kind: "max" | "mean",
   read: ReaderOf<typeof windowsTable>,
-): PoolWindows & { readonly inputs: number; readonly outputs: number } {
+): WindowsRead {
+  if (args.countPadding === true && kind !== "mean")
+    read.fail("countPadding", `is true; allowed: false for the kind ${kind}`);
+  return findings.of(args.inputShape, args, (given) => readWindows(given, read));
+}
+
+function readWindows(args: WindowsArguments, read: ReaderOf<typeof windowsTable>): WindowsRead {
   const layout: ImageLayout = read.choice("layout", args.layout, layouts) ?? windowsTable.layout.default;
   const inputShape = read.extents("inputShape", args.inputShape, 4);
   const kernel = read.extents("kernel", args.kernel, 2, 1);
@@ -84,8 +110,6 @@ export function windowsOf(
   const dilation = read.optionalExtents("dilation", args.dilation, windowsTable.dilation.default, 2, 1);
   const ceil = read.flag("ceil", args.ceil, windowsTable.ceil.default);
   const countPadding = read.flag("countPadding", args.countPadding, windowsTable.countPadding.default);
-  if (countPadding && kind !== "mean")
-    read.fail("countPadding", `is true; allowed: false for the kind ${kind}`);
   const images = imagesOf(layout, inputShape);
   const [top, left, bottom, right] = padding;
 
