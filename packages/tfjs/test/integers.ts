@@ -121,6 +121,20 @@ export const integerCases: Readonly<Record<string, IntegerCase>> = {
       tf.maxPool(tf.tensor4d([big, big + 1, -big, -big - 1], [1, 1, 4, 1], "int32"), [1, 2], [1, 2], "valid"),
     expected: [big + 1, -big],
   },
+  MaxPool3D: {
+    run: () =>
+      tf.maxPool3d(
+        tf.tensor5d([big, big + 1, -big, -big - 1], [1, 1, 1, 4, 1], "int32"),
+        [1, 1, 2],
+        [1, 1, 2],
+        "valid",
+      ),
+    expected: [big + 1, -big],
+  },
+  "MaxPool3D of padding and the least number": {
+    run: () => tf.maxPool3d(tf.fill([1, 1, 1, 2, 1], -(2 ** 31), "int32") as tf.Tensor5D, 3, 1, "same"),
+    expected: [-(2 ** 31), -(2 ** 31)],
+  },
   MaxPoolWithArgmax: {
     run: () => {
       const x = tf.tensor4d([big, -(2 ** 31), big + 1, -big, -(2 ** 31), -big - 1], [1, 1, 3, 2], "int32");

@@ -117,9 +117,11 @@ function pool3dInfo(
 
 function maxPool3d({ inputs: { x }, attrs, backend }: Call<"x", Pool3dAttributes>): TensorInfo {
   const info = pool3dInfo(x.shape, attrs);
+  const isFloat = x.dtype === "float32";
   return compose(backend, (made) => {
-    const floats = typed(backend, made, x, "float32");
-    const elements = made(unfold(backend, floats, windowsOf3d(info), Number.NEGATIVE_INFINITY));
+    const numbers = typed(backend, made, x, isFloat ? "float32" : "int32");
+    const least = isFloat ? Number.NEGATIVE_INFINITY : -(2 ** 31);
+    const elements = made(unfold(backend, numbers, windowsOf3d(info), least));
     return reduce(backend, "max", elements, [2], info.outShape);
   });
 }
