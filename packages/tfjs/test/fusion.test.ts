@@ -1,11 +1,14 @@
 // Registers the gradients, which core alone does not have in Node.js.
 import "@tensorflow/tfjs-layers";
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
 import { cpu } from "@backplane/backend-cpu";
 import { webgpu } from "@backplane/backend-webgpu";
 import { type Registration, register } from "@backplane/tfjs";
 import * as tf from "@tensorflow/tfjs-core";
 import { callsOf, describeFusion, watched } from "./fusion.js";
+import type { ManyChainsReport } from "./many-chains.js";
 import { registered } from "./registered.js";
 
 describeFusion(cpu, 400);
@@ -52,6 +55,20 @@ describe("fusion", () => {
     const sum = calls(() => tf.tidy(() => tf.sum(chain()).dataSync()));
     assert.deepEqual(sum, ["map", "reduce"]);
     tf.dispose([x, y]);
+  });
+
+  it("computes chains beyond the thousandth kernel by kernel", async function () {
+    this.timeout(60_000);
+    const worker = new Worker(new URL("./many-chains.js", import.meta.url));
+    const [report] = (await once(worker, "message")) as [ManyChainsReport];
+    await worker.terminate();
+    const { calls: all, again, largestError } = report;
+    assert.equal(all.length, 1010);
+    for (const [i, names] of all.entries())
+      if (i < 1000) assert.deepEqual(names, ["map"]);
+      else assert.equal(names.length, 3);
+    assert.deepEqual(again, ["map"]);
+    assert.ok(largestError < 1e-5, `${largestError}`);
   });
 
   it("does not compute what nobody needs", () => {
