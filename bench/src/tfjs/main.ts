@@ -182,7 +182,10 @@ async function main(threads: number, rounds: number): Promise<void> {
       console.log(`| ${test.name} | wrong: ${(error as Error).message} | | | |`);
     }
   if (options.json !== undefined)
-    writeFileSync(options.json, `${JSON.stringify({ device: device.name, name: names.ours, rows }, null, 1)}\n`);
+    writeFileSync(
+      options.json,
+      `${JSON.stringify({ device: device.name, name: names.ours, rows }, null, 1)}\n`,
+    );
   await registration.dispose();
 }
 

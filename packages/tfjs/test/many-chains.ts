@@ -36,7 +36,9 @@ async function main(): Promise<ManyChainsReport> {
   let largestError = 0;
   const calls = (chain: readonly (typeof steps)[number][]): readonly string[] =>
     callsOf(registration.compute, () => {
-      const values = tf.tidy(() => chain.reduce<tf.Tensor>((x, [step]) => step(x), tf.tensor1d(given)).dataSync());
+      const values = tf.tidy(() =>
+        chain.reduce<tf.Tensor>((x, [step]) => step(x), tf.tensor1d(given)).dataSync(),
+      );
       for (const [i, value] of values.entries()) {
         const expected = chain.reduce((x, [, step]) => step(x), given[i]!);
         largestError = Math.max(largestError, Math.abs(value - expected));

@@ -13,15 +13,18 @@ import { type Built, isSameShape, numberOf } from "./formula.js";
 
 type Shape = readonly number[];
 
-/**
- * The largest expressions, with what they use several times counted as often. Devices of the baseline tier bind 8 buffers,
- * one of which is for the result.
- */
-const limits = { inputs: 7, parameters: 16, nodes: 96 } as const;
+/** The size of an expression, with what it uses several times counted as often. */
+interface Size {
+  readonly inputs: number;
+  readonly parameters: number;
+  readonly nodes: number;
+}
 
-/** How the result of an elementwise kernel is computed. */
-export class Deferred implements Pending {
-  readonly #backend: BackplaneBackend;
+/** The largest expressions. Devices of the baseline tier bind 8 buffers, one of which is for the result. */
+const limits: Size = { inputs: 7, parameters: 16, nodes: 96 };
+
+/** An elementwise kernel, and what it works on. */
+interface Elementwise {
   readonly built: Built;
   readonly operands: readonly Data[];
   /** Of operands that broadcast to the result; undefined for the others. */
@@ -30,33 +33,30 @@ export class Deferred implements Pending {
   readonly parameters: readonly number[];
   /** To which inputs broadcast, here or in what operands are made of. Undefined: all have as many elements. */
   readonly shape: Shape | undefined;
-  /** The size of the expression, as in `limits`. */
-  readonly nodes: number;
-  readonly inputs: number;
-  readonly numbers: number;
+  /** With what operands are made of. */
+  readonly size: Size;
+}
+
+/** How the result of an elementwise kernel is computed. */
+export class Deferred implements Pending, Elementwise {
+  readonly #backend: BackplaneBackend;
+  readonly built: Built;
+  readonly operands: readonly Data[];
+  readonly shapes: Elementwise["shapes"];
+  readonly parameters: readonly number[];
+  readonly shape: Shape | undefined;
+  readonly size: Size;
   /** Whether it has been computed as a part of something else. */
   isUsed = false;
 
-  constructor(
-    backend: BackplaneBackend,
-    built: Built,
-    operands: readonly Data[],
-    shapes: readonly (Shape | undefined)[] | undefined,
-    parameters: readonly number[],
-    shape: Shape | undefined,
-    nodes: number,
-    inputs: number,
-    numbers: number,
-  ) {
+  constructor(backend: BackplaneBackend, { built, operands, shapes, parameters, shape, size }: Elementwise) {
     this.#backend = backend;
     this.built = built;
     this.operands = operands;
     this.shapes = shapes;
     this.parameters = parameters;
     this.shape = shape;
-    this.nodes = nodes;
-    this.inputs = inputs;
-    this.numbers = numbers;
+    this.size = size;
   }
 
   compute(data: Data): void {
@@ -286,19 +286,20 @@ export function deferred(
     const fits =
       operand.count === count &&
       (pending.shape === undefined || common === undefined || isSameShape(pending.shape, common)) &&
-      nodes + pending.nodes <= limits.nodes &&
-      inputCount - 1 + pending.inputs <= limits.inputs &&
-      numbers + pending.numbers <= limits.parameters;
+      nodes + pending.size.nodes <= limits.nodes &&
+      inputCount - 1 + pending.size.inputs <= limits.inputs &&
+      numbers + pending.size.parameters <= limits.parameters;
     if (!defers || pending.isUsed || !fits) {
       backend.placeOf(operand);
       continue;
     }
     common ??= pending.shape;
-    nodes += pending.nodes;
-    inputCount += pending.inputs - 1;
-    numbers += pending.numbers;
+    nodes += pending.size.nodes;
+    inputCount += pending.size.inputs - 1;
+    numbers += pending.size.parameters;
   }
-  const how = new Deferred(backend, built, operands, shapes, parameters, common, nodes, inputCount, numbers);
+  const size: Size = { inputs: inputCount, parameters: numbers, nodes };
+  const how = new Deferred(backend, { built, operands, shapes, parameters, shape: common, size });
   const result = backend.defer(shape, dtype, how);
   if (!defers) backend.place(result);
   return result;
