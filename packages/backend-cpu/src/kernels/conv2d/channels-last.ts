@@ -47,6 +47,9 @@ const mostNarrowChannels = 32;
 /** Bytes of images, with their padding, up to which they are copied with it, so that no window lies partly beyond them. */
 const mostPaddedBytes = 1 << 17;
 
+/** Roughly how long a multiply-add takes one worker if channels are convolved one by one. */
+const channelNanoseconds = 0.12;
+
 /** Roughly, of copying with padding. */
 const paddedByteNanoseconds = 0.1;
 
@@ -105,7 +108,7 @@ export function planPixels(problem: Problem, context: PlanContext): readonly Lau
   const launch = pixelsKernels[dtype].launchList(
     parameters,
     Math.ceil(rows / rowsPerChunk),
-    rows * outWidth * channels * taps * productNanoseconds,
+    rows * outWidth * channels * taps * channelNanoseconds,
   );
   return epilogue.launches.length === 0 ? [launch] : [...epilogue.launches, launch];
 }
