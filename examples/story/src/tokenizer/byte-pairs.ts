@@ -1,3 +1,4 @@
+import { type Joint, joinNeighbours } from "./joining.js";
 import type { Tokenizer } from "./tokenizer.js";
 
 /** How a text is cut before its parts are joined, by the names that GGUF files have for it. */
@@ -69,7 +70,9 @@ export class BytePairTokenizer implements Tokenizer {
       const characters = Array.from(new TextEncoder().encode(word), (byte) => byteCharacters[byte]!);
       const whole = this.#tokens.get(characters.join(""));
       if (whole !== undefined) tokens.push(whole);
-      else for (const part of this.#joined(characters)) tokens.push(...this.#tokensOf(part));
+      else
+        for (const part of joinNeighbours(characters, this.#jointOf.bind(this)))
+          tokens.push(...this.#tokensOf(part));
     }
     return tokens;
   }
@@ -79,17 +82,9 @@ export class BytePairTokenizer implements Tokenizer {
     return Uint8Array.from(characters, (character) => bytesOfCharacters.get(character) ?? 0);
   }
 
-  #joined(parts: string[]): string[] {
-    for (;;) {
-      let best = -1;
-      let bestRank = Number.POSITIVE_INFINITY;
-      for (let i = 1; i < parts.length; i++) {
-        const rank = this.#ranks.get(`${parts[i - 1]} ${parts[i]}`) ?? Number.POSITIVE_INFINITY;
-        if (rank < bestRank) [best, bestRank] = [i - 1, rank];
-      }
-      if (best < 0) return parts;
-      parts.splice(best, 2, parts[best]! + parts[best + 1]!);
-    }
+  #jointOf(first: string, second: string): Joint<string> | undefined {
+    const rank = this.#ranks.get(`${first} ${second}`);
+    return rank === undefined ? undefined : { joined: first + second, rank };
   }
 
   /** A part that merges have made may be missing among the tokens; then its bytes are not. */

@@ -1,3 +1,4 @@
+import { type Joint, joinNeighbours } from "./joining.js";
 import type { Tokenizer } from "./tokenizer.js";
 
 export interface Piece {
@@ -55,7 +56,8 @@ export class PieceTokenizer implements Tokenizer {
       if (token !== undefined) tokens.push(token);
       else tokens.push(...this.#byteTokensOf(character));
     }
-    return [this.start, ...this.#joined(tokens)];
+    const joined = joinNeighbours(tokens, (first, second) => this.#jointOf(first, second));
+    return [this.start, ...joined];
   }
 
   bytesOf(token: number, isFirst: boolean): Uint8Array {
@@ -69,27 +71,10 @@ export class PieceTokenizer implements Tokenizer {
     );
   }
 
-  #joined(tokens: number[]): number[] {
-    const pairs = tokens.slice(1).map((token, i) => this.#pair(tokens[i]!, token));
-    for (;;) {
-      let best = -1;
-      for (const [i, pair] of pairs.entries())
-        if (pair !== undefined && (best < 0 || this.#scoreOf(pair) > this.#scoreOf(pairs[best]!))) best = i;
-      if (best < 0) return tokens;
-      tokens.splice(best, 2, pairs[best]!);
-      pairs.splice(best, 1);
-      if (best > 0) pairs[best - 1] = this.#pair(tokens[best - 1]!, tokens[best]!);
-      if (best < pairs.length) pairs[best] = this.#pair(tokens[best]!, tokens[best + 1]!);
-    }
-  }
-
   /** The token of two pieces together, if there is one. */
-  #pair(first: number, second: number): number | undefined {
+  #jointOf(first: number, second: number): Joint<number> | undefined {
     const [a, b] = [this.#pieces[first]!.text, this.#pieces[second]!.text];
-    return typeof a === "string" && typeof b === "string" ? this.#tokens.get(a + b) : undefined;
-  }
-
-  #scoreOf(token: number): number {
-    return this.#pieces[token]!.score;
+    const joined = typeof a === "string" && typeof b === "string" ? this.#tokens.get(a + b) : undefined;
+    return joined === undefined ? undefined : { joined, rank: -this.#pieces[joined]!.score };
   }
 }
