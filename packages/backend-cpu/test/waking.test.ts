@@ -1,6 +1,15 @@
 import { expect } from "chai";
 import { defineKernel, helpersFor } from "#src/kernels/kernel.js";
-import { controlBytes, initialise, publish, sharedWorkIsAhead, words } from "#src/queue/protocol.js";
+import {
+  close,
+  controlBytes,
+  firstSequence,
+  initialise,
+  publish,
+  sharedWorkIsAhead,
+  words,
+  work,
+} from "#src/queue/protocol.js";
 
 /** A queue whose workers are numbers in its memory: some sleep, some are awake and free. */
 function controlWith(sleepers: number, free: number): Int32Array {
@@ -53,6 +62,25 @@ describe("Waking workers", () => {
       return control[words.mostLookers]!;
     };
     expect([1, 2, 3, 8].map(most)).to.deep.equal([1, 1, 2, 7]);
+  });
+
+  it("shows the others no command of one chunk, if a worker comes to it from another command", () => {
+    const control = controlWith(0, 0);
+    const chunks = [1, 1, 2, 1, 1];
+    for (const count of chunks) publish(control, { kernel: 0, chunks: count, helpers: 1, block: [] });
+    const unfinished: number[] = [];
+    const completed: number[] = [];
+    work(
+      control,
+      () => {
+        unfinished.push(control[words.unfinished]!);
+        completed.push((control[words.completed]! - firstSequence) | 0);
+        if (unfinished.length === 6) close(control);
+      },
+      () => {},
+    );
+    expect(unfinished).to.deep.equal([1, 0, 2, 1, 0, 0]);
+    expect(completed).to.deep.equal([0, 1, 2, 2, 3, 4]);
   });
 
   it("tells the work that is worth several workers", () => {
