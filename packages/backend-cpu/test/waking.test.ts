@@ -64,32 +64,46 @@ describe("Waking workers", () => {
     expect([1, 2, 3, 8].map(most)).to.deep.equal([1, 1, 2, 7]);
   });
 
-  it("shows the others no command of one chunk, if a worker comes to it from another command", () => {
+  it("shows the others no command that is for one worker, if it comes from another command", () => {
     const control = controlWith(0, 0);
-    const chunks = [1, 1, 2, 1, 1];
-    for (const count of chunks) publish(control, { kernel: 0, chunks: count, helpers: 1, block: [] });
-    const unfinished: number[] = [];
-    const completed: number[] = [];
+    const add = (chunks: number, helpers: number) =>
+      publish(control, { kernel: 0, chunks, helpers, block: [] });
+    add(1, 0);
+    add(3, 0);
+    add(2, 1);
+    add(1, 0);
+    add(1, 0);
+    const seen: { chunk: number; unfinished: number; completed: number }[] = [];
     work(
       control,
-      () => {
-        unfinished.push(control[words.unfinished]!);
-        completed.push((control[words.completed]! - firstSequence) | 0);
-        if (unfinished.length === 6) close(control);
+      (_kernel, _block, chunk) => {
+        const completed = (control[words.completed]! - firstSequence) | 0;
+        seen.push({ chunk, unfinished: control[words.unfinished]!, completed });
+        if (completed === 4) close(control);
       },
       () => {},
     );
-    expect(unfinished).to.deep.equal([1, 0, 2, 1, 0, 0]);
-    expect(completed).to.deep.equal([0, 1, 2, 2, 3, 4]);
+    expect(seen).to.deep.equal([
+      { chunk: 0, unfinished: 1, completed: 0 },
+      { chunk: 0, unfinished: 0, completed: 1 },
+      { chunk: 1, unfinished: 0, completed: 1 },
+      { chunk: 2, unfinished: 0, completed: 1 },
+      { chunk: 0, unfinished: 2, completed: 2 },
+      { chunk: 1, unfinished: 1, completed: 2 },
+      { chunk: 0, unfinished: 0, completed: 3 },
+      { chunk: 0, unfinished: 0, completed: 4 },
+    ]);
   });
 
   it("tells the work that is worth several workers", () => {
-    expect(helpersFor(8, 0)).to.equal(1);
+    expect(helpersFor(8, 0)).to.equal(0);
+    expect(helpersFor(8, 4999)).to.equal(0);
+    expect(helpersFor(8, 5000)).to.equal(1);
     expect(helpersFor(8, 39_999)).to.equal(1);
     expect(helpersFor(8, 40_000)).to.equal(2);
     expect(helpersFor(8, 1e9)).to.equal(8);
     expect(helpersFor(8, Number.POSITIVE_INFINITY)).to.equal(8);
-    expect(helpersFor(0, 1e9)).to.equal(1);
+    expect(helpersFor(1, 1e9)).to.equal(0);
   });
 
   it("launches with parameters by name and by position alike", () => {

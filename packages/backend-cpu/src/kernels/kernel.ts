@@ -141,7 +141,7 @@ export interface Launch {
   /** The parameter block: 32-bit patterns, signed or not. */
   readonly words: readonly number[];
   readonly chunks: number;
-  /** The number of workers that gain by taking part, from 1 to `chunks`. */
+  /** The number of workers that gain by taking part, up to `chunks`; 0 if one worker should do all chunks by itself. */
   readonly helpers: number;
   /** Roughly its time on one worker. Default: large. */
   readonly nanoseconds?: number;
@@ -153,8 +153,12 @@ export interface Launch {
  */
 const helperNanoseconds = 20_000;
 
-/** Returns how many workers pay off for a command with this many chunks of this much work. */
+/** With less work, workers that are awake anyway do not take chunks from one another either: to claim each takes 100 ns and more. */
+const sharedNanoseconds = 5000;
+
+/** Returns how many workers pay off for a command with this many chunks of this much work: 0 if it is for one by itself. */
 export function helpersFor(chunks: number, nanoseconds: number): number {
+  if (chunks <= 1 || nanoseconds < sharedNanoseconds) return 0;
   return Math.max(1, Math.min(chunks, Math.floor(nanoseconds / helperNanoseconds)));
 }
 

@@ -3,7 +3,7 @@
  *
  * The caller appends commands to a ring. One command at a time is current; workers claim its chunks one by
  * one. The worker that finishes the last chunk makes the next command current, or puts the baton (`busy`)
- * down if there is none. If the next one has a single chunk, it keeps the baton and runs that itself. A caller
+ * down if there is none. If the next one is not worth sharing, it keeps the baton and runs that itself. A caller
  * that publishes a command and finds the baton free picks it up. Commands are numbered by a 32-bit sequence
  * that wraps around; differences stay exact.
  *
@@ -130,7 +130,7 @@ export interface Command {
   /** Index of the kernel. */
   readonly kernel: number;
   readonly chunks: number;
-  /** How many workers gain by taking part; at least 1. No more are woken for it. */
+  /** How many workers gain by taking part; 0 if the one that comes to it should run it by itself. No more are woken for it. */
   readonly helpers: number;
   /** The parameter block. */
   readonly block: readonly number[];
@@ -218,7 +218,7 @@ function stepsOf(control: Int32Array, slot: number): number {
 /** Makes the command in a slot of `view` current. `steps`: it and those after it in its list. */
 function start(control: Int32Array, view: Int32Array, slot: number, steps: number): void {
   const chunks = view[slot + slotWords.chunks]!;
-  const helpers = view[slot + slotWords.helpers]!;
+  const helpers = Math.max(1, view[slot + slotWords.helpers]!);
   Atomics.store(control, words.slot, slot);
   // These seldom change, and only the holder of the baton writes them. A look is cheaper than a store: the two take 10 ns.
   if (Atomics.load(control, words.steps) !== steps) Atomics.store(control, words.steps, steps);
@@ -305,8 +305,8 @@ function runChunk(control: Int32Array, view: Int32Array, slot: number, chunk: nu
 }
 
 /**
- * Goes on from the current command, which is finished, to the next one. Commands of one chunk, with which nobody could help, are
- * run here and never become current: in a list of small commands each takes 70 ns in place of 350.
+ * Goes on from the current command, which is finished, to the next one. Commands that are not worth sharing are run here and
+ * never become current: in a list of small ones each takes 70 ns in place of 350.
  */
 function goOn(
   control: Int32Array,
@@ -336,11 +336,12 @@ function goOn(
       steps = stepsOf(control, next);
     }
     const view = reach(control, slot + slotBytes / 4 - 1);
-    const isShared = view[slot + slotWords.chunks] !== 1;
+    const isShared = view[slot + slotWords.helpers] !== 0;
     if (isShared) start(control, view, slot, steps);
     if (isWanted) tellCaller();
     if (isShared) return;
-    runChunk(control, view, slot, 0, run);
+    const chunks = view[slot + slotWords.chunks]!;
+    for (let chunk = 0; chunk < chunks; chunk++) runChunk(control, view, slot, chunk, run);
   }
 }
 
