@@ -59,15 +59,18 @@ function planContiguous(problem: AttentionProblem<CpuMemory>, context: PlanConte
   return [problem.queryLength <= rowQueries ? planRows(problem, context) : planTiles(problem, context)];
 }
 
-/** Nanoseconds of an element of a key and of its value, with one worker: queries one by one read them from memory. */
-const pairNanoseconds = { rows: 0.35, tiles: 0.1 } as const;
+/** Nanoseconds of a key and its value for one query, with one worker: queries one by one read them from memory. */
+const pairNanoseconds = {
+  rows: (headSize: number) => 5 + 0.35 * headSize,
+  tiles: (headSize: number) => 0.1 * headSize,
+} as const;
 
 function nanosecondsOf(problem: AttentionProblem<CpuMemory>, way: keyof typeof pairNanoseconds): number {
   const { batch, heads, queryLength, keyLength, headSize, visible, oldest } = problem;
   // The keys from the oldest of the first query to the newest of the last one.
   const first = oldest === undefined ? 0 : Math.max(0, oldest);
   const end = Math.min(keyLength, Math.max(first, visible + queryLength));
-  return batch * heads * queryLength * Math.max(0, end - first) * headSize * pairNanoseconds[way];
+  return batch * heads * queryLength * Math.max(0, end - first) * pairNanoseconds[way](headSize);
 }
 
 /** The parameters that all kernels begin with, in the order in which they declare them. */
