@@ -5,7 +5,7 @@ import { attention } from "#src/kernels/attention/attention.js";
 import { asStored, types } from "../types.js";
 import { describeEachTile, Workbench } from "../workbench.js";
 import { randomNumbers } from "./numbers.js";
-import { guardedOutput, resolveProblem, runOperation, uploadElements } from "./problems.js";
+import { guardedOutput, resolveProblem, runOperation, uploadBits, uploadElements } from "./problems.js";
 
 const handle = 1 as DeviceHandle;
 const operands = { q: handle, k: handle, v: handle, out: handle } as const;
@@ -224,6 +224,42 @@ describeEachTile("attention kernels", (options) => {
       expect([...got.subarray(0, blind)].every((value) => Object.is(value, 0))).to.equal(true);
       expect(got[blind]).not.to.equal(0);
     }
+  });
+
+  it("gives what it would without the last keys, if a mask hides them from few queries", () => {
+    const keyLength = 70;
+    for (const headSize of [8, 5])
+      for (const seen of [0, 1, 15, 16, 17, 38, 53, 54, 55, 69, 70]) {
+        const shape = { batch: 1, heads: 2, kvHeads: 1, queryLength: 2, keyLength, headSize };
+        const { q, k, v } = inputsFor(shape, "f32", 17);
+        // The first query of each head sees the first keys, the second one as many as the first one does not see.
+        const lengths = [seen, keyLength - seen];
+        const mask = lengths.flatMap((length) =>
+          Array.from({ length: keyLength }, (_, j) => Number(j < length)),
+        );
+        const out = guardedOutput(bench, "f32", q.length);
+        const regions = {
+          ...{ q: uploadElements(bench, "f32", q), k: uploadElements(bench, "f32", k) },
+          ...{ v: uploadElements(bench, "f32", v), mask: uploadBits(bench, Uint8Array.from(mask)) },
+          out: out.region,
+        };
+        const masked = { mask: handle, maskDtype: "u8", maskStrides: [0, 0, keyLength, 1] } as const;
+        const problem = resolveProblem("attention", { ...shape, ...operands, ...masked }, regions);
+        runOperation(bench, attention, problem);
+        const got = out.read();
+        for (const [row, length] of [...lengths, ...lengths].entries()) {
+          const part = got.subarray(row * headSize, (row + 1) * headSize);
+          const query = q.subarray(row * headSize, (row + 1) * headSize);
+          const inputs = {
+            q: query,
+            k: k.subarray(0, length * headSize),
+            v: v.subarray(0, length * headSize),
+          };
+          const alone = { batch: 1, heads: 1, queryLength: 1, keyLength: length, headSize };
+          if (length === 0) expect([...part]).to.deep.equal([...part].map(() => 0));
+          else check(alone, "f32", inputs, part);
+        }
+      }
   });
 
   it("follows IEEE 754 where scores are infinite", () => {
