@@ -276,36 +276,53 @@ function range(length: number): readonly number[] {
   return Array.from({ length }, (_, index) => index);
 }
 
-/** sums[i, j] = (row i of A) . (column j of B), if both lie along k. */
+/** What lies so many bytes apart shares the same few places of the first cache. */
+const cacheWayBytes = 4096;
+/** One column more is much for shares up to this one. */
+const longShare = 32;
+
+/**
+ * sums[i, j] = (row i of A) . (column j of B), if both lie along k.
+ *
+ * The columns that are computed together are equal shares apart, so that each of them reads on where the one before it ended, and
+ * the processor reads ahead. Neighbours took 1.2 to 1.5 times as long where B does not fit the second cache. Shares that would
+ * drive one another from the first cache are a column longer: 1.2 times as fast if B fits the second one.
+ */
 function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
   const { m, k, columns, aRow, bStride, sumsStride } = operands;
   const b = f.let(operands.b);
   const sums = f.let(operands.sums);
-  const j = f.let(i32.const(0));
-  const dotSome = (mostRows: number, width: number): void => {
-    const last = f.let(i32.sub(i32.sub(columns, j), 1));
-    const a = f.let(operands.a);
-    const target = f.let(sums);
-    const i = f.let(i32.const(0));
-    const dot = (rows: number): void => {
-      f.call(dotFunction(operands, rows, width), a, aRow, b, bStride, last, k, target, sumsStride);
-      f.add(a, i32.mul(aRow, rows));
-      f.add(target, i32.mul(sumsStride, rows));
-    };
-    if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
-    f.forLocal(i, m, () => dot(1));
-    f.add(b, i32.mul(bStride, width));
-    f.add(sums, 4 * width);
+  const dotShares = (mostRows: number, width: number): void => {
+    const share = f.let(i32.divU(i32.add(columns, width - 1), width));
+    const collides = i32.eqz(i32.and(i32.mul(share, bStride), cacheWayBytes - 1));
+    f.add(share, i32.and(collides, i32.gtU(share, longShare)));
+    const last = f.let(i32.sub(columns, 1));
+    f.forRange(0, share, () => {
+      const a = f.let(operands.a);
+      const target = f.let(sums);
+      const i = f.let(i32.const(0));
+      const dot = (rows: number): void => {
+        const callee = dotFunction(operands, rows, width);
+        f.call(callee, a, aRow, b, bStride, share, last, k, target, sumsStride);
+        f.add(a, i32.mul(aRow, rows));
+        f.add(target, i32.mul(sumsStride, rows));
+      };
+      if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
+      f.forLocal(i, m, () => dot(1));
+      f.add(b, bStride);
+      f.add(sums, 4);
+      f.add(last, -1);
+    });
   };
   f.if(
     i32.eq(m, 1),
-    () => f.forLocal(j, columns, () => dotSome(1, 8), { step: 8 }),
-    () => f.forLocal(j, columns, () => dotSome(2, 4), { step: 4 }),
+    () => dotShares(1, 8),
+    () => dotShares(2, 4),
   );
 }
 
 /**
- * sums[i, j] = (row i of A) . (column j of B) for a few rows and `width` columns: eight products that
+ * sums[i, j share] = (row i of A) . (column j share of B) for a few rows and `width` columns: eight products that
  * do not wait for each other. Columns after number `last` repeat it.
  */
 function dotFunction({ module, dtype }: Sums, rows: number, width: number): FunctionReference {
@@ -313,15 +330,22 @@ function dotFunction({ module, dtype }: Sums, rows: number, width: number): Func
     module.function(
       label,
       {
-        ...({ a: "i32", aRow: "i32", b: "i32", bStride: "i32", last: "i32", k: "i32" } as const),
+        ...({
+          a: "i32",
+          aRow: "i32",
+          b: "i32",
+          bStride: "i32",
+          share: "i32",
+          last: "i32",
+          k: "i32",
+        } as const),
         ...({ sums: "i32", sumsStride: "i32" } as const),
       },
-      (f, { a, aRow, b, bStride, last, k, sums, sumsStride }) => {
+      (f, { a, aRow, b, bStride, share, last, k, sums, sumsStride }) => {
         const elements = elementsOf(f, dtype);
+        const column = (j: number): Value<"i32"> => i32.minU(last, i32.mul(share, j));
         const rowAddresses = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
-        const columnAddresses = range(width).map((j) =>
-          f.let(i32.add(b, i32.mul(bStride, i32.minU(last, j)))),
-        );
+        const columnAddresses = range(width).map((j) => f.let(i32.add(b, i32.mul(bStride, column(j)))));
         const dots = rowAddresses.map(() => columnAddresses.map(() => f.let(f32x4.const(0))));
         const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
         const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
@@ -338,10 +362,16 @@ function dotFunction({ module, dtype }: Sums, rows: number, width: number): Func
         f.forLocal(p, i32.and(k, -4), () => step((at) => elements.load(at), 4 * elements.bytes), { step: 4 });
         // One by one, in the first lane; the others add 0 * 0.
         f.forLocal(p, k, () => step((at) => v128.and(elements.loadSplat(at), firstLane), elements.bytes));
-        for (const row of dots) {
-          for (let j = 0; j < width; j += 4) f.store(sums, sumOfLanes(f, row.slice(j, j + 4)), 4 * j);
-          f.add(sums, sumsStride);
-        }
+        const places = range(width).map((j) => f.let(i32.add(sums, i32.shl(column(j), 2))));
+        for (const row of dots)
+          for (let j = 0; j < width; j += 4) {
+            const four = f.let(sumOfLanes(f, row.slice(j, j + 4)));
+            for (let lane = 0; lane < 4; lane++) {
+              const place = places[j + lane]!;
+              f.storeLane(32, lane, place, four);
+              f.add(place, sumsStride);
+            }
+          }
       },
     ),
   );
