@@ -39,6 +39,9 @@ export const hostile: readonly Shape[] = [
   { m: 3, n: 1100, k: 67, pad: 3, beta: 0.5, alpha: 2 },
   { m: 8, n: 1100, k: 67, transB: true, pad: 1, beta: -1 },
   { m: 1, n: 1100, k: 67, transB: true, pad: 1, beta: -1 },
+  // Equal shares of the columns would begin a multiple of 4 KiB apart.
+  { m: 1, n: 505, k: 64, transB: true },
+  { m: 7, n: 254, k: 64, transB: true },
   { m: 1, n: 1100, k: 67, pad: 1, batch: 2 },
   { m: 2, n: 19, k: 3, transB: true, batch: 3, pad: 1 },
   { m: 2, n: 90, k: 31, transA: true, transB: true },

@@ -14,7 +14,7 @@ import { byFloatType, type Elements, elementsOf } from "../elements/index.js";
 import { defineKernel, type Kernel } from "../kernel.js";
 import { sumOfLanes } from "../vector/index.js";
 import { finishRows } from "./finish.js";
-import { blocking } from "./variants.js";
+import { blocking, fewRows } from "./variants.js";
 
 const skinnyTypes = {
   m: "i32",
@@ -284,68 +284,84 @@ const longShare = 32;
 /**
  * sums[i, j] = (row i of A) . (column j of B), if both lie along k.
  *
- * The columns that are computed together are equal shares apart, so that each of them reads on where the one before it ended, and
- * the processor reads ahead. Neighbours took 1.2 to 1.5 times as long where B does not fit the second cache. Shares that would
- * drive one another from the first cache are a column longer: 1.2 times as fast if B fits the second one.
+ * The columns that are computed together are equal shares apart, so that each of them reads on where the one before it ended, and the
+ * processor reads ahead: neighbours took 1.1 to 1.5 times as long where B does not fit the second cache. Many rows take B from
+ * the first cache nearly always, and stay with neighbours. Shares that would drive one another from the first cache are a
+ * column longer: 1.2 times as fast if B fits the second one.
  */
 function multiplyColumns(f: FunctionBuilder, operands: Sums): void {
   const { m, k, columns, aRow, bStride, sumsStride } = operands;
-  const b = f.let(operands.b);
-  const sums = f.let(operands.sums);
-  const dotShares = (mostRows: number, width: number): void => {
-    const share = f.let(i32.divU(i32.add(columns, width - 1), width));
-    const collides = i32.eqz(i32.and(i32.mul(share, bStride), cacheWayBytes - 1));
-    f.add(share, i32.and(collides, i32.gtU(share, longShare)));
+  const multiply = (mostRows: number, width: number, inShares: boolean): void => {
+    const b = f.let(operands.b);
+    const sums = f.let(operands.sums);
     const last = f.let(i32.sub(columns, 1));
-    f.forRange(0, share, () => {
-      const a = f.let(operands.a);
-      const target = f.let(sums);
-      const i = f.let(i32.const(0));
-      const dot = (rows: number): void => {
-        const callee = dotFunction(operands, rows, width);
-        f.call(callee, a, aRow, b, bStride, share, last, k, target, sumsStride);
-        f.add(a, i32.mul(aRow, rows));
-        f.add(target, i32.mul(sumsStride, rows));
-      };
-      if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
-      f.forLocal(i, m, () => dot(1));
-      f.add(b, bStride);
-      f.add(sums, 4);
-      f.add(last, -1);
-    });
+    const share = f.let(i32.const(1));
+    if (inShares) {
+      f.set(share, i32.divU(i32.add(columns, width - 1), width));
+      const collides = i32.eqz(i32.and(i32.mul(share, bStride), cacheWayBytes - 1));
+      f.add(share, i32.and(collides, i32.gtU(share, longShare)));
+    }
+    const step = inShares ? 1 : width;
+    f.forRange(
+      0,
+      inShares ? share : columns,
+      () => {
+        const a = f.let(operands.a);
+        const target = f.let(sums);
+        const i = f.let(i32.const(0));
+        const dot = (rows: number): void => {
+          const callee = dotFunction(operands, { rows, width, inShares });
+          f.call(callee, a, aRow, b, bStride, share, last, k, target, sumsStride);
+          f.add(a, i32.mul(aRow, rows));
+          f.add(target, i32.mul(sumsStride, rows));
+        };
+        if (mostRows > 1) f.forLocal(i, i32.and(m, -2), () => dot(2), { step: 2 });
+        f.forLocal(i, m, () => dot(1));
+        f.add(b, i32.mul(bStride, step));
+        f.add(sums, 4 * step);
+        f.add(last, -step);
+      },
+      { step },
+    );
   };
   f.if(
     i32.eq(m, 1),
-    () => dotShares(1, 8),
-    () => dotShares(2, 4),
+    () => multiply(1, 8, true),
+    () =>
+      f.if(
+        i32.leU(m, fewRows),
+        () => multiply(2, 4, true),
+        () => multiply(2, 4, false),
+      ),
   );
+}
+
+/** Rows of A and columns of B whose products are computed together. */
+interface Dots {
+  readonly rows: number;
+  readonly width: number;
+  /** Otherwise the columns are neighbours. */
+  readonly inShares: boolean;
 }
 
 /**
  * sums[i, j share] = (row i of A) . (column j share of B) for a few rows and `width` columns: eight products that
  * do not wait for each other. Columns after number `last` repeat it.
  */
-function dotFunction({ module, dtype }: Sums, rows: number, width: number): FunctionReference {
-  return module.shared(`gemm_skinny_dot_${dtype}_${rows}x${width}`, (label) =>
+function dotFunction({ module, dtype }: Sums, { rows, width, inShares }: Dots): FunctionReference {
+  const kind = inShares ? "shares" : "dot";
+  return module.shared(`gemm_skinny_${kind}_${dtype}_${rows}x${width}`, (label) =>
     module.function(
       label,
       {
-        ...({
-          a: "i32",
-          aRow: "i32",
-          b: "i32",
-          bStride: "i32",
-          share: "i32",
-          last: "i32",
-          k: "i32",
-        } as const),
-        ...({ sums: "i32", sumsStride: "i32" } as const),
+        ...({ a: "i32", aRow: "i32", b: "i32", bStride: "i32", share: "i32", last: "i32" } as const),
+        ...({ k: "i32", sums: "i32", sumsStride: "i32" } as const),
       },
       (f, { a, aRow, b, bStride, share, last, k, sums, sumsStride }) => {
         const elements = elementsOf(f, dtype);
-        const column = (j: number): Value<"i32"> => i32.minU(last, i32.mul(share, j));
+        const columns = range(width).map((j) => f.let(i32.minU(last, i32.mul(share, j))));
         const rowAddresses = range(rows).map((i) => f.let(i32.add(a, i32.mul(aRow, i))));
-        const columnAddresses = range(width).map((j) => f.let(i32.add(b, i32.mul(bStride, column(j)))));
+        const columnAddresses = columns.map((column) => f.let(i32.add(b, i32.mul(bStride, column))));
         const dots = rowAddresses.map(() => columnAddresses.map(() => f.let(f32x4.const(0))));
         const firstLane = f.let(i32x4.const(-1, 0, 0, 0));
         const step = (take: (address: I32) => Value<"v128">, bytes: number): void => {
@@ -362,16 +378,19 @@ function dotFunction({ module, dtype }: Sums, rows: number, width: number): Func
         f.forLocal(p, i32.and(k, -4), () => step((at) => elements.load(at), 4 * elements.bytes), { step: 4 });
         // One by one, in the first lane; the others add 0 * 0.
         f.forLocal(p, k, () => step((at) => v128.and(elements.loadSplat(at), firstLane), elements.bytes));
-        const places = range(width).map((j) => f.let(i32.add(sums, i32.shl(column(j), 2))));
-        for (const row of dots)
+        // Neighbours go to one place together.
+        const together = inShares ? 1 : 4;
+        const places = range(width / together).map((i) =>
+          f.let(i32.add(sums, i32.shl(columns[i * together]!, 2))),
+        );
+        for (const row of dots) {
           for (let j = 0; j < width; j += 4) {
             const four = f.let(sumOfLanes(f, row.slice(j, j + 4)));
-            for (let lane = 0; lane < 4; lane++) {
-              const place = places[j + lane]!;
-              f.storeLane(32, lane, place, four);
-              f.add(place, sumsStride);
-            }
+            if (inShares) for (let lane = 0; lane < 4; lane++) f.storeLane(32, lane, places[j + lane]!, four);
+            else f.store(places[j / 4]!, four);
           }
+          if (rows > 1) for (const place of places) f.add(place, sumsStride);
+        }
       },
     ),
   );
