@@ -132,6 +132,7 @@ export class BackendSlot {
 
   #onLoss(error: BackendError): void {
     if (this.#closing !== undefined) return;
+    this.spares.clear();
     this.#loss = error;
     this.#mayHaveLost = true;
     this.#opening = undefined;
@@ -250,6 +251,7 @@ export class BackendSlot {
 
   async #close(): Promise<void> {
     this.#table.clear();
+    this.spares.clear();
     // A swap under way notices, gives up and closes the other backend. It may be waiting for this one.
     this.#inner?.dispose().catch(() => {});
     await this.#opening?.catch(() => {});

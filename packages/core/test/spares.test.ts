@@ -131,6 +131,29 @@ describe("Small allocations of a SwitchableBackend whose handles have ended", ()
     await backend.dispose();
   });
 
+  it("no longer count once the device is lost or the backend disposed of", async () => {
+    for (const end of ["loss", "dispose"]) {
+      const { backend, driver } = await openReusing();
+      backend.free(backend.alloc(8));
+      if (end === "loss") driver.events!.lost("it was pulled out");
+      else await backend.dispose();
+      assert.deepInclude(backend.memory(), { liveAllocations: 0, reservedBytes: 0, pooledBytes: 0 }, end);
+      await backend.dispose();
+    }
+  });
+
+  it("do not hide that `alloc` lost the device", async () => {
+    const { backend, driver } = await openReusing();
+    backend.free(backend.alloc(8));
+    driver.allocating = () => {
+      driver.events!.lost("it was pulled out");
+      throw new BackendError("DEVICE_LOST", "no device");
+    };
+    const error = throws("DEVICE_LOST", () => backend.alloc(16, unzeroed));
+    assert.equal(error.operation, "alloc");
+    await backend.dispose();
+  });
+
   it("are not kept while calls wait for a swap, nor from calls then", async () => {
     const { backend, drivers } = await openReusing();
     const [kept, ended] = [backend.alloc(8), backend.alloc(8)];
