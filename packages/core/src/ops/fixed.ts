@@ -40,20 +40,27 @@ export class FixedFindings<Arguments extends object, Found> {
       countRead(known.counted);
       return known.found;
     }
-    const before = argumentsRead();
-    const found = read(args);
     // The first ones of a list stay: lists with many uses are not worth the search.
-    if (known === undefined && isFixed(list)) this.#keep(list, args, found, argumentsRead() - before);
+    const kept = known === undefined && Object.isFrozen(list) ? this.#fixedOf(list, args) : undefined;
+    const before = argumentsRead();
+    const found = read(kept ?? args);
+    if (kept !== undefined) this.#known.set(list, { args: kept, found, counted: argumentsRead() - before });
     return found;
   }
 
-  #keep(list: readonly number[], args: Arguments, found: Found, counted: number): void {
-    const kept: Partial<Arguments> = {};
+  /**
+   * Returns a copy of the arguments if all their lists are fixed. What is kept is read from it: of an object with getters,
+   * the second look at an argument may find another value than the first.
+   */
+  #fixedOf(list: readonly number[], args: Arguments): Arguments | undefined {
+    const fixed: Partial<Arguments> = {};
+    let hasList = false;
     for (const name of Object.keys(this.#table) as (keyof Arguments)[]) {
       const value = args[name];
-      if (typeof value === "object" && value !== null && !isFixed(value)) return;
-      kept[name] = value;
+      if (typeof value === "object" && value !== null && !isFixed(value)) return undefined;
+      fixed[name] = value;
+      hasList ||= value === list;
     }
-    this.#known.set(list, { args: kept as Arguments, found, counted });
+    return hasList ? (fixed as Arguments) : undefined;
   }
 }

@@ -92,4 +92,32 @@ describe("Geometry in frozen lists", () => {
     height = 6;
     assert.equal(problemOf("pool2d", { ...args, inputShape }).height, 6);
   });
+
+  it("is not taken for that of what a getter returns next", () => {
+    const lists = {
+      inputShape: [
+        [1, 4, 4, 2],
+        [1, 6, 6, 2],
+      ],
+      stride: [
+        [1, 1],
+        [2, 2],
+      ],
+    } as const;
+    for (const name of ["inputShape", "stride"] as const) {
+      const args = fixed(pooling());
+      const values = lists[name].map((list) => Object.freeze([...list]));
+      let looks = 0;
+      const changing = Object.defineProperty({ ...args }, name, {
+        ...{ enumerable: true, get: () => values[looks++ % 2] },
+      });
+      for (let call = 0; call < 3; call++) resolve("pool2d", changing);
+      for (const value of values)
+        assert.deepEqual(
+          problemOf("pool2d", { ...args, [name]: value }),
+          problemOf("pool2d", { ...args, [name]: [...value] }),
+          `${name} ${value}`,
+        );
+    }
+  });
 });
