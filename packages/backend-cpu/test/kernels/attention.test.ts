@@ -226,6 +226,18 @@ describeEachTile("attention kernels", (options) => {
     }
   });
 
+  it("takes no work for short because its heads are: each score takes its time", () => {
+    for (const queryLength of [2, 8]) {
+      const shape = { batch: 1, heads: 8, queryLength, keyLength: 2048 / queryLength, headSize: 1 };
+      const region = bench.alloc(4 * 8 * 2048);
+      const regions = { q: region, k: region, v: region, out: bench.alloc(4 * 8 * 2048) };
+      const problem = resolveProblem("attention", { ...shape, ...operands }, regions)!;
+      const [launch] = attention.plan(problem, bench.context);
+      expect(launch!.nanoseconds).to.be.within(20_000, 200_000);
+      expect(launch!.helpers).to.be.at.least(1);
+    }
+  });
+
   it("gives what it would without the last keys, if a mask hides them from few queries", () => {
     const keyLength = 70;
     for (const headSize of [8, 5])

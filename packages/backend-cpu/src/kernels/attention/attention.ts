@@ -62,7 +62,7 @@ function planContiguous(problem: AttentionProblem<CpuMemory>, context: PlanConte
 /** Nanoseconds of a key and its value for one query, with one worker: queries one by one read them from memory. */
 const pairNanoseconds = {
   rows: (headSize: number) => 5 + 0.35 * headSize,
-  tiles: (headSize: number) => 0.1 * headSize,
+  tiles: (headSize: number) => 4 + 0.1 * headSize,
 } as const;
 
 function nanosecondsOf(problem: AttentionProblem<CpuMemory>, way: keyof typeof pairNanoseconds): number {
