@@ -24,6 +24,13 @@ export function commandLine<Options extends { readonly help: boolean }>(
   process.exit(0);
 }
 
+/** Throws with what is allowed unless the text of an option is one of these. */
+export function oneOf<Value extends string>(option: string, text: string, allowed: readonly Value[]): Value {
+  if (!allowed.includes(text as Value))
+    throw new Error(`--${option} is ${text}; allowed: ${allowed.join(", ")}`);
+  return text as Value;
+}
+
 /** Throws with what is allowed unless the text of an option is a whole number from `least` on. */
 export function wholeNumber(option: string, text: string, least: number): number {
   const value = Number(text);

@@ -4,7 +4,7 @@ import { createWebGpuBackend } from "@backplane/backend-webgpu";
 import type { ComputeBackend } from "@backplane/core";
 import { checkWritable } from "@backplane/example-digits/disk.js";
 import type { Case } from "./cases/case.js";
-import { commandLine, wholeNumber } from "./command-line.js";
+import { commandLine, oneOf, wholeNumber } from "./command-line.js";
 import { type Contender, Expectations, openContender } from "./contender.js";
 import { openPeerCase } from "./cpu/compare.js";
 import { installPeers } from "./cpu/installed.js";
@@ -67,14 +67,19 @@ const options = commandLine(usage, () => {
       help: { type: "boolean", default: false },
     },
   });
-  const unknown = values.peer.find((peer) => !names.includes(peer as GpuPeerName));
-  if (unknown !== undefined) throw new Error(`--peer is ${unknown}; allowed: ${names.join(", ")}`);
+  const peer = values.peer.map((name) => oneOf("peer", name, names));
   const rounds = wholeNumber("rounds", values.rounds, 1);
   const cases = peerRows
     .map(({ test }) => test)
     .filter(({ name }) => isChosen(name, values.only, values.skip));
   if (cases.length === 0) throw new Error("--only and --skip leave no case");
-  return { ...values, cases, rounds, milliseconds: wholeNumber("milliseconds", values.milliseconds, 1) };
+  return {
+    ...values,
+    peer,
+    cases,
+    rounds,
+    milliseconds: wholeNumber("milliseconds", values.milliseconds, 1),
+  };
 });
 
 interface Row {

@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import type { WebGpuTier } from "@backplane/backend-webgpu";
 import type { Size } from "./cases/tables.js";
+import { oneOf } from "./command-line.js";
 import {
   type Configuration,
   type ConfigurationName,
@@ -77,21 +78,18 @@ export function parseOptions(args: readonly string[]): Options {
       help: { type: "boolean", default: false },
     },
   });
-  const { size, sweep } = values;
-  if (size !== "small" && size !== "large") throw new Error(`--size is ${size}; allowed: small, large`);
+  const { sweep } = values;
+  const size = oneOf("size", values.size, ["small", "large"]);
   const threads = optional("threads", values.threads);
   const enable = values["dawn-enable"]?.split(",") ?? [];
-  const tiers: readonly string[] = tierNames;
-  if (values.tier !== undefined && !tiers.includes(values.tier))
-    throw new Error(`--tier is ${values.tier}; allowed: ${tiers.join(", ")}`);
-  const custom = values.tier !== undefined || enable.length > 0;
+  const tier = values.tier === undefined ? undefined : oneOf("tier", values.tier, tierNames);
+  const custom = tier !== undefined || enable.length > 0;
   const chosen = values.configuration.length > 0 || custom ? values.configuration : ["default", "cpu"];
-  const configurations = chosen.map((name) => {
-    if (!Object.hasOwn(configurationNames, name))
-      throw new Error(`--configuration is ${name}; allowed: ${Object.keys(configurationNames).join(", ")}`);
-    return configuration(name as ConfigurationName, { threads, blas: values.blas });
-  });
-  if (custom) configurations.push(customConfiguration(values.tier as WebGpuTier | undefined, enable));
+  const allowed = Object.keys(configurationNames) as ConfigurationName[];
+  const configurations = chosen.map((name) =>
+    configuration(oneOf("configuration", name, allowed), { threads, blas: values.blas }),
+  );
+  if (custom) configurations.push(customConfiguration(tier, enable));
   return {
     size,
     configurations,

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
 import { type TransformedConvolutions, transformedConvolutionNames } from "@backplane/core";
+import { oneOf } from "../command-line.js";
 import { type PeerName, peerKinds, peerNames } from "./peer.js";
 import { peerRows } from "./rows.js";
 
@@ -67,15 +68,9 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
       help: { type: "boolean", default: false },
     },
   });
-  const { only, peer } = values;
-  for (const name of peer)
-    if (!Object.hasOwn(peerKinds, name))
-      throw new Error(`--peer is ${name}; allowed: ${peerNames.join(", ")}`);
-  const transforms = transformedConvolutionNames.find((allowed) => allowed === values.transforms);
-  if (transforms === undefined)
-    throw new Error(
-      `--transforms is ${values.transforms}; allowed: ${transformedConvolutionNames.join(", ")}`,
-    );
+  const { only } = values;
+  const peers = values.peer.map((name) => oneOf("peer", name, peerNames));
+  const transforms = oneOf("transforms", values.transforms, transformedConvolutionNames);
   const names = peerRows.map(({ test }) => test.name);
   const rows = only.length === 0 ? names : names.filter((name) => only.some((text) => name.includes(text)));
   if (rows.length === 0)
@@ -83,7 +78,7 @@ export function parseCpuOptions(args: readonly string[]): CpuOptions {
   return {
     threads: values.threads.map((text) => wholeNumber("threads", text)),
     rows,
-    peers: peer.length === 0 ? peerNames : peerNames.filter((name) => peer.includes(name)),
+    peers: peers.length === 0 ? peerNames : peerNames.filter((name) => peers.includes(name)),
     blas: values.blas,
     transforms,
     rounds: wholeNumber("rounds", values.rounds),

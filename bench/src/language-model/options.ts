@@ -1,11 +1,15 @@
 import { parseArgs } from "node:util";
 import type { FloatType, QuantizedBits } from "@backplane/core";
 import { BLOCK, type Shape, shapes } from "@backplane/example-story";
-import { wholeNumber } from "../command-line.js";
+import { oneOf, wholeNumber } from "../command-line.js";
+
+const weightBits = { q4: 4, q8: 8 } as const satisfies Record<string, QuantizedBits>;
+const weightNames = Object.keys(weightBits) as (keyof typeof weightBits)[];
+const shapeNames = Object.keys(shapes) as (keyof typeof shapes)[];
 
 export const usage = `node bench/dist/language-model/main.js [options]
 
-  --shape NAME  ${Object.keys(shapes).join(", ")} (default stories110M)
+  --shape NAME  ${shapeNames.join(", ")} (default stories110M)
   --layers N    only so many layers of it
   --weights q4|q8  bits of a weight (default q4)
   --dtype f16|f32  the type in which it computes on the GPU (default f16)
@@ -18,8 +22,6 @@ export const usage = `node bench/dist/language-model/main.js [options]
   --json FILE   also writes the samples
   --help        this text
 `;
-
-const weightBits = { q4: 4, q8: 8 } as const satisfies Record<string, QuantizedBits>;
 
 export interface LanguageModelOptions {
   readonly shape: string;
@@ -55,15 +57,15 @@ export function parseLanguageModelOptions(args: readonly string[]): LanguageMode
       help: { type: "boolean", default: false },
     },
   });
-  const { cpu, captured, dtype = cpu ? "f32" : "f16", threads } = values;
-  const shape = oneOf("shape", values.shape, shapes);
+  const { cpu, captured, threads } = values;
+  const shape: Shape = shapes[oneOf("shape", values.shape, shapeNames)];
   const { size, hidden } = shape;
   if (size % BLOCK !== 0 || hidden % BLOCK !== 0)
     throw new Error(
       `--shape is ${values.shape}, whose rows of ${size} and ${hidden} do not fill blocks of ${BLOCK}`,
     );
-  const bits = oneOf("weights", values.weights, weightBits);
-  if (dtype !== "f16" && dtype !== "f32") throw new Error(`--dtype is ${dtype}; allowed: f16, f32`);
+  const bits = weightBits[oneOf("weights", values.weights, weightNames)];
+  const dtype = oneOf("dtype", values.dtype ?? (cpu ? "f32" : "f16"), ["f16", "f32"]);
   if (cpu && dtype !== "f32") throw new Error(`--dtype is ${dtype}; allowed with --cpu: f32`);
   if (cpu && captured) throw new Error("--captured does not go with --cpu");
   if (!cpu && threads !== undefined) throw new Error("--threads goes with --cpu only");
@@ -76,10 +78,4 @@ export function parseLanguageModelOptions(args: readonly string[]): LanguageMode
     threads: wholeNumber("threads", threads ?? "2", 1),
     ...{ json: values.json, help: values.help },
   };
-}
-
-function oneOf<Value>(option: string, name: string, allowed: Readonly<Record<string, Value>>): Value {
-  if (!Object.hasOwn(allowed, name))
-    throw new Error(`--${option} is ${name}; allowed: ${Object.keys(allowed).join(", ")}`);
-  return allowed[name]!;
 }

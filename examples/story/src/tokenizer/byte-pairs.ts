@@ -66,13 +66,12 @@ export class BytePairTokenizer implements Tokenizer {
 
   encode(text: string): number[] {
     const tokens = [this.start];
+    const jointOf = (first: string, second: string) => this.#jointOf(first, second);
     for (const [word] of text.matchAll(this.#cut)) {
       const characters = Array.from(new TextEncoder().encode(word), (byte) => byteCharacters[byte]!);
       const whole = this.#tokens.get(characters.join(""));
       if (whole !== undefined) tokens.push(whole);
-      else
-        for (const part of joinNeighbours(characters, this.#jointOf.bind(this)))
-          tokens.push(...this.#tokensOf(part));
+      else for (const part of joinNeighbours(characters, jointOf)) tokens.push(...this.#tokensOf(part));
     }
     return tokens;
   }
